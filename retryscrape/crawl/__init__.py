@@ -1,0 +1,1 @@
+"""Thin Scrapy parts: they translate, ask the policy, and carry out. No rule lives here."""

@@ -1,0 +1,88 @@
+"""The small picklable history that travels in ``Request.meta``.
+
+One ticket a URL and pass. It is a value: every step makes a new one, so that
+copies of a request never share state. What can be derived from the history
+(attempts, exits used, cost, rendered already) is derived, not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from retryscrape.policy.outcomes import Kind, Outcome
+
+
+class Past(NamedTuple):
+    """One attempt that is over. ``cost`` in price units, ``waited`` in seconds."""
+
+    rung: str
+    exit: str | None
+    outcome: Outcome
+    http_code: int | None = None
+    kind: Kind | None = None
+    vendor: str | None = None
+    reason: str | None = None
+    cost: float = 0.0
+    waited: float = 0.0
+    html: bool = True
+    #: this attempt made its host wait (counts towards the two waits a URL has)
+    own_wait: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """What is known of one URL in this pass.
+
+    ``url`` is the ledger's key (the input string), ``batch`` is ``""`` for
+    requests without a ledger row. ``prior_*`` is what earlier passes came to.
+    ``not_before`` is an epoch second before which the request must not leave.
+    ``exit``, ``started``, ``hops`` and ``bytes`` belong to the attempt under way.
+    """
+
+    url: str
+    host: str
+    batch: str = ""
+    line: int | None = None
+    fields: Mapping[str, Any] | None = None
+    rung: str = "http"
+    escalate: bool = False
+    prior_attempts: int = 0
+    prior_passes: int = 0
+    prior_cost: float = 0.0
+    prior_bytes: int = 0
+    prior_outcome: Outcome | None = None
+    history: tuple[Past, ...] = ()
+    not_before: float = 0.0
+    identity: bool = False
+    fresh_connection: bool = False
+    exit: str | None = None
+    started: float = 0.0
+    released: float = 0.0
+    hops: int = 0
+    bytes: int = 0
+    total_bytes: int = 0
+
+    @property
+    def attempts(self) -> int:
+        """Attempts of this pass, those lost to a proxy included."""
+        return len(self.history)
+
+    @property
+    def cost(self) -> float:
+        """Price units spent in this pass."""
+        return sum(past.cost for past in self.history)
+
+    @property
+    def exits_used(self) -> frozenset[str]:
+        """Exits that this URL has left through in this pass."""
+        return frozenset(past.exit for past in self.history if past.exit)
+
+    def on_rung(self, rung: str) -> int:
+        """Attempts of ``rung`` that count: those lost to a proxy do not."""
+        return sum(
+            1
+            for past in self.history
+            if past.rung == rung and past.outcome is not Outcome.PROXY_ERROR
+        )

@@ -1,0 +1,1 @@
+"""Report data in, text, JSON and HTML out. No SQL and no Scrapy here."""

@@ -1,0 +1,1 @@
+"""Spiders: ManifestSpider, the base that users write on, and the two that come with the project."""
