@@ -6,15 +6,9 @@ verdict of it. Scrapy's, Twisted's and Playwright's errors are translated there.
 
 from __future__ import annotations
 
-from enum import StrEnum
+from retryscrape.policy.outcomes import At
 
-
-class At(StrEnum):
-    """On whose side a fault happened."""
-
-    TARGET = "target"
-    PROXY = "proxy"
-    UNKNOWN = "unknown"
+__all__ = ["At", "FetchError"]
 
 
 class FetchError(Exception):

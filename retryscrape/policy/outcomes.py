@@ -56,6 +56,14 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
+class At(StrEnum):
+    """On whose side a fault happened."""
+
+    TARGET = "target"
+    PROXY = "proxy"
+    UNKNOWN = "unknown"
+
+
 #: The class a row gets when its outcome stands; ``decide`` may say otherwise.
 ERROR_CLASS: Mapping[Outcome, ErrorClass | None] = {
     Outcome.OK: None,
@@ -118,7 +126,8 @@ class Verdict:
     ``evidence`` is a short machine word (``header:cf-mitigated``,
     ``title:just a moment...``, ``status:403``), ``reason`` a short text for a
     person; ``retry_after`` is the header as sent; ``html`` is false where a
-    browser cannot help (JSON, images, ...).
+    browser cannot help (JSON, images, ...). ``at`` says on whose side a fault was,
+    ``proxy_status`` what the proxy itself answered where it refused.
     """
 
     outcome: Outcome
@@ -130,3 +139,5 @@ class Verdict:
     retry_after: tuple[str, ...] = ()
     date: str | None = None
     html: bool = True
+    at: At = At.TARGET
+    proxy_status: int | None = None

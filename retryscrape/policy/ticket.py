@@ -29,20 +29,23 @@ class Past(NamedTuple):
     html: bool = True
     #: this attempt made its host wait (counts towards the two waits a URL has)
     own_wait: bool = False
+    #: false where the exit is the likelier culprit: no attempt of the rung is used up
+    counts: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
     """What is known of one URL in this pass.
 
-    ``url`` is the ledger's key (the input string), ``batch`` is ``""`` for
-    requests without a ledger row. ``prior_*`` is what earlier passes came to.
+    ``url`` is the ledger's key (the input string), ``request_url`` what is asked
+    for, ``batch`` is ``""`` for requests without a ledger row. ``prior_*`` is what earlier passes came to.
     ``not_before`` is an epoch second before which the request must not leave.
     ``exit``, ``started``, ``hops`` and ``bytes`` belong to the attempt under way.
     """
 
     url: str
     host: str
+    request_url: str = ""
     batch: str = ""
     line: int | None = None
     fields: Mapping[str, Any] | None = None
@@ -80,9 +83,13 @@ class Ticket:
         return frozenset(past.exit for past in self.history if past.exit)
 
     def on_rung(self, rung: str) -> int:
-        """Attempts of ``rung`` that count: those lost to a proxy do not."""
+        """Attempts of ``rung`` that count: those that an exit is to blame for do not."""
+        return sum(1 for past in self.history if past.rung == rung and past.counts)
+
+    def count(self, outcome: Outcome, rung: str | None = None) -> int:
+        """How often this pass has seen ``outcome`` (on ``rung``)."""
         return sum(
             1
             for past in self.history
-            if past.rung == rung and past.outcome is not Outcome.PROXY_ERROR
+            if past.outcome is outcome and (rung is None or past.rung == rung)
         )

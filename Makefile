@@ -1,0 +1,43 @@
+# Two commands do all the set-up: `make demo` and `make test`.
+VENV   ?= .venv
+PY     := $(VENV)/bin/python
+# The newest Python from 3.11 on that is on PATH.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+JOBS   ?= 2
+
+.PHONY: demo test check format system clean
+
+demo: $(VENV)/.ready
+	$(VENV)/bin/scrapy demo
+
+test: $(VENV)/.ready-dev system
+	$(PY) -m pytest -n $(JOBS) --dist loadfile
+
+check: $(VENV)/.ready-dev
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+format: $(VENV)/.ready-dev
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+# Programs that are no Python packages: a browser and a real proxy, for the tests.
+system:
+	@sh scripts/system.sh
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer (with venv) is needed and was not found; set PYTHON=..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,postgres]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,72 @@
+"""What the commands that read a ledger share: opening it, and clear errors."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+
+from retryscrape.config import Config, ConfigError
+from retryscrape.ledger.store import Ledger, LedgerError
+
+
+class LedgerCommand(ScrapyCommand):
+    """A command over the ledger of this project; ``work`` returns the exit code."""
+
+    requires_project = True
+    requires_crawler_process = False
+    default_settings: ClassVar[dict[str, object]] = {"LOG_ENABLED": False}
+
+    config: Config
+    ledger: Ledger
+
+    @property
+    def out(self) -> Path:
+        return Path(self.config.out)
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        assert self.settings is not None
+        try:
+            self.config = Config.from_settings(self.settings)
+            self.ledger = Ledger.open(
+                self.config.ledger or str(self.out / "ledger.db"), create=False
+            )
+        except (ConfigError, LedgerError) as error:
+            self.exitcode = self.complain(str(error))
+            return
+        try:
+            self.exitcode = self.work(args, opts)
+        except LedgerError as error:
+            self.exitcode = self.complain(str(error))
+        except BrokenPipeError:
+            self.exitcode = 1
+        finally:
+            self.ledger.close()
+
+    def work(self, args: list[str], opts: argparse.Namespace) -> int:
+        """Do it, print, and return the exit code."""
+        raise NotImplementedError
+
+    def batch(self, args: list[str]) -> str:
+        """The one argument, a batch that the ledger knows."""
+        names = [row["batch_id"] for row in self.ledger.batches()]
+        if len(args) != 1:
+            raise UsageError(f"give one batch; the ledger has: {_listed(names)}", print_help=False)
+        if args[0] not in names:
+            raise LedgerError(f"There is no batch {args[0]!r}; the ledger has: {_listed(names)}.")
+        return args[0]
+
+    @staticmethod
+    def complain(sentence: str) -> int:
+        """One sentence on standard error; returns the exit code of a usage error."""
+        print(f"scrapy: {sentence}", file=sys.stderr)
+        return 2
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[-10:])
+    return (f"..., {shown}" if len(names) > 10 else shown) or "none"

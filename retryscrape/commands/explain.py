@@ -1,0 +1,31 @@
+"""``scrapy explain URL``: every attempt of one URL, and why each decision was taken."""
+
+from __future__ import annotations
+
+import argparse
+
+from scrapy.exceptions import UsageError
+
+from retryscrape.commands.base import LedgerCommand
+from retryscrape.ledger.explain import explain
+
+
+class Command(LedgerCommand):
+    """Reads the ledger; asks nothing."""
+
+    def syntax(self) -> str:
+        return "[options] URL"
+
+    def short_desc(self) -> str:
+        return "Tell every attempt of one URL, and why each decision was taken"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--batch", help="only in this batch")
+
+    def work(self, args: list[str], opts: argparse.Namespace) -> int:
+        if len(args) != 1:
+            raise UsageError("scrapy explain takes one URL", print_help=False)
+        text = explain(self.ledger, args[0], batch_id=opts.batch)
+        print(text or f"The ledger knows nothing of {args[0]}.")
+        return 0 if text else 1

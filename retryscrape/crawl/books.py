@@ -1,0 +1,153 @@
+"""The ledger's side of one run: batches, lock, writer, what is carried over, the end.
+
+Opening and closing only; every rule of the ledger is in :mod:`retryscrape.ledger`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from retryscrape.crawl.runtime import Run, UsageProblem, iso
+from retryscrape.ledger.feed import Tail, write_failures
+from retryscrape.ledger.lock import BatchLock
+from retryscrape.ledger.pages import write_index
+from retryscrape.ledger.reportdata import report_data, write_report
+from retryscrape.ledger.store import BatchInfo, Ledger, LedgerError
+from retryscrape.ledger.writer import Writer
+
+logger = logging.getLogger("retryscrape")
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Where the reading of a manifest stopped."""
+
+    manifest: str
+    from_line: int
+
+
+class Books:
+    """What a run has open: one ledger, one writer, one lock a batch."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.out = Path(run.config.out)
+        self._stack = ExitStack()
+        self.batches: dict[str, BatchInfo] = {}
+        self.unread: dict[str, Unread] = {}
+        #: why rows of the manifest were not asked for, and which vendors blocked
+        self.skipped: Counter[str] = Counter()
+        self.blockers: Counter[str] = Counter()
+        self.ledger = self._open_ledger()
+        self.writer = Writer(self.ledger, out=self.out, on_failure=self._failed)
+
+    @property
+    def primary(self) -> str:
+        """The batch that the run is about (a failures feed may hold rows of others)."""
+        return next(iter(self.batches), "")
+
+    def _open_ledger(self) -> Ledger:
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+            return Ledger.open(ledger_url(self.run))
+        except LedgerError as error:
+            raise UsageProblem(str(error)) from None
+        except OSError as error:
+            raise UsageProblem(
+                f"Setting RETRYSCRAPE_OUT: {self.out} cannot be written: {error.strerror}."
+            ) from None
+
+    def enter(self, batch_id: str, manifest: str, digest: str | None) -> BatchInfo:
+        """Open a batch, once a run. Raises UsageProblem if another run works on it."""
+        known = self.batches.get(batch_id)
+        if known is not None:
+            return known
+        arguments = self.run.arguments
+        shard = arguments.shard if arguments else None
+        try:
+            lock = BatchLock(self.out, batch_id, job_id=self.run.job_id, shard=shard)
+            self._stack.enter_context(lock)
+            info = self.ledger.open_batch(batch_id, manifest, digest)
+        except LedgerError as error:
+            raise UsageProblem(str(error)) from None
+        self.batches[batch_id] = info
+        if len(self.batches) == 1:
+            self.ledger.start_job(self.run.job_id, batch_id, iso(self.run.clock()))
+        return info
+
+    def first_batch(self, arguments: Arguments) -> str:
+        """The batch's name: as given, else what a failures feed carries, else the file's."""
+        if arguments.batch:
+            return arguments.batch
+        assert arguments.manifest is not None
+        return first_batch(arguments.manifest) or batch_name(arguments.manifest)
+
+    def restore(self) -> None:
+        """Carry over what earlier runs learned of hosts and exits."""
+        rows = self.ledger.load_hosts()
+        self.run.hosts.restore(rows)
+        self.run.learner.restore(rows)
+        if self.run.pool is not None:
+            self.run.pool.restore(self.ledger.load_exits())
+
+    def keep(self) -> None:
+        """Put down what this run has learned of hosts and exits."""
+        self.ledger.save_hosts(merged_hosts(self.run))
+        if self.run.pool is not None:
+            self.ledger.save_exits(self.run.pool.snapshot())
+
+    def close(self, reason: str) -> None:
+        """Commit what is left, write the feeds, give the locks back. Never raises for the disk."""
+        try:
+            self.writer.close()
+            self.keep()
+            for batch_id in self.batches:
+                self.ledger.mark_pass(batch_id)
+                self.write_files(batch_id)
+            stats = {k: v for k, v in self.run.crawler.stats.get_stats().items() if plain(v)}
+            self.ledger.finish_job(self.run.job_id, iso(self.run.clock()), reason, stats)
+        except (LedgerError, OSError) as error:
+            logger.error("The ledger's files could not be written: %s", error)
+            self.run.stop_reason = self.run.stop_reason or str(error)
+        finally:
+            self._stack.close()
+            self.ledger.close()
+
+    def write_files(self, batch_id: str) -> None:
+        """Failures feed, index and report of a batch, each by a new file and rename."""
+        folder = self.out / batch_id
+        folder.mkdir(parents=True, exist_ok=True)
+        unread = self.unread.get(batch_id)
+        tail = Tail(unread.manifest, unread.from_line) if unread else None
+        write_failures(self.ledger, batch_id, folder / "failures.jsonl", tail)
+        write_index(self.ledger, batch_id, folder / "index.tsv")
+        write_report(report_data(self.ledger, batch_id), folder / "report.json")
+
+    def feeds(self) -> Iterator[Path]:
+        """Where the failures feeds lie."""
+        for batch_id in self.batches:
+            yield self.out / batch_id / "failures.jsonl"
+
+    def _failed(self, sentence: str) -> None:
+        """The writer cannot go on: called from its thread."""
+        self.run.stop_from_thread("ledger_failed", sentence)
+
+
+def manifest_name(arguments: Arguments) -> str:
+    """What the ledger calls the manifest."""
+    return arguments.manifest or "urls="
+
+
+def ledger_url(run: Run) -> str:
+    """The database URL of the run's ledger."""
+    return run.config.ledger or str(Path(run.config.out) / "ledger.db")
+
+
+def plain(value: object) -> bool:
+    """Whether a stat can be written as JSON."""
+    return isinstance(value, str | int | float | bool)

@@ -1,0 +1,89 @@
+"""The registered download handler: hands a request to the client of its rung.
+
+One instance serves http and https. It cancels what is under way when a stop has
+lasted longer than the grace: Scrapy itself would wait for DOWNLOAD_TIMEOUT.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from retryscrape.crawl.clients import make_client
+from retryscrape.crawl.clients.base import Client, Proxy
+from retryscrape.crawl.faults import At, FetchError
+from retryscrape.crawl.keys import ticket_of
+from retryscrape.crawl.runtime import Run
+
+logger = logging.getLogger("retryscrape")
+
+
+class DownloadHandler:
+    """Handler for http and https (the same object for both)."""
+
+    lazy: ClassVar[bool] = True
+    _shared: ClassVar[WeakKeyDictionary[Crawler, DownloadHandler]] = WeakKeyDictionary()
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> DownloadHandler:
+        handler = cls._shared.get(crawler)
+        if handler is None:
+            handler = cls._shared[crawler] = cls(crawler)
+        return handler
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+        self.run = Run.of(crawler)
+        settings = crawler.settings
+        self.timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
+        self.max_size = settings.getint("DOWNLOAD_MAXSIZE")
+        self.warn_size = settings.getint("DOWNLOAD_WARNSIZE")
+        self._client: Client | None = None
+        self._closed = False
+
+    async def download_request(self, request: Request) -> Response:
+        """Fetch; raises FetchError, and nothing else for what a network may do."""
+        task = asyncio.ensure_future(self._fetch(request))
+        self.run.downloads.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            raise FetchError("cancelled", At.UNKNOWN, detail="the run was stopped") from None
+        finally:
+            self.run.downloads.discard(task)
+
+    async def _fetch(self, request: Request) -> Response:
+        ticket = ticket_of(request)
+        if self._client is None:
+            self._client = make_client(self.run.config.http_client, self.crawler)
+        meta = request.meta
+        return await self._client.fetch(
+            request,
+            proxy=self._proxy(request),
+            timeout=float(meta.get("download_timeout", self.timeout)),
+            fresh=ticket is not None and ticket.fresh_connection,
+            max_size=meta.get("download_maxsize", self.max_size),
+            warn_size=meta.get("download_warnsize", self.warn_size),
+        )
+
+    def _proxy(self, request: Request) -> Proxy | None:
+        url = request.meta.get("proxy")
+        if not url:
+            return None
+        ticket = ticket_of(request)
+        name = (ticket.exit if ticket is not None else None) or url
+        authorization: Any = request.headers.get(b"Proxy-Authorization")
+        return Proxy(id=name, url=url, authorization=authorization)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._client is not None:
+            await self._client.close()

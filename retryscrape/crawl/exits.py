@@ -1,0 +1,104 @@
+"""Carries out the choice of exits on requests: proxy, credentials, cookies, timeout.
+
+The choice itself is ``policy.exits``. One function sets up an attempt, so that
+nothing of the last one can reach the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from scrapy import Request
+
+from retryscrape.crawl.faults import At, FetchError
+from retryscrape.crawl.keys import SIDE, TICKET, clear_attempt, host_of
+from retryscrape.crawl.runtime import Run
+from retryscrape.policy.exits import Exit
+from retryscrape.policy.ladder import parse_rung
+from retryscrape.policy.ticket import Ticket
+
+#: Shortest wait before asking again for an exit when none is free for a host.
+EXIT_WAIT = 0.5
+
+
+class ExitChooser:
+    """Sets requests up for one run's pool of exits."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.timeout = run.crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
+
+    def begin(self, request: Request, ticket: Ticket) -> Request | None:
+        """A new attempt: another exit if there is one. A request to be scheduled again
+        if no exit is free now."""
+        now = self.run.clock()
+        clear_attempt(request)
+        exit_ = None
+        if self.run.pool is not None:
+            rung = parse_rung(ticket.rung)
+            exit_ = self.run.pool.choose(
+                ticket.host, now, used=ticket.exits_used, tier=rung.tier, country=rung.country
+            )
+            if exit_ is None:
+                return self._later(request, ticket, now)
+        if ticket.attempts == 0 and ticket.prior_passes == 0:
+            self.run.retry_budget.first()
+        ticket = replace(ticket, exit=exit_.id if exit_ else None, started=now)
+        request.meta[TICKET] = ticket
+        self._leave_by(request, exit_, ticket.host, now)
+        if ticket.identity:
+            request.headers[b"Accept-Encoding"] = b"identity"
+        return None
+
+    def hop(self, request: Request, ticket: Ticket) -> None:
+        """A redirect's next hop belongs to the attempt under way: the same exit."""
+        request.meta[TICKET] = replace(ticket, hops=ticket.hops + 1)
+        exit_ = self.run.pool.get(ticket.exit) if self.run.pool and ticket.exit else None
+        if exit_ is not None:
+            self._set_proxy(request, exit_)
+
+    def side(self, request: Request) -> None:
+        """robots.txt and the like: an exit that this request has not used yet."""
+        if self.run.pool is None:
+            return
+        used: Iterable[str] = request.meta.get(SIDE, ())
+        now, host = self.run.clock(), host_of(request)
+        exit_ = self.run.pool.choose(host, now, used=tuple(used))
+        if exit_ is None:
+            raise FetchError("unavailable", At.PROXY, detail="no exit is free")
+        request.meta[SIDE] = (*used, exit_.id)
+        request.meta[TICKET + "_side_started"] = now
+        self._leave_by(request, exit_, host, now)
+
+    def _later(self, request: Request, ticket: Ticket, now: float) -> Request:
+        assert self.run.pool is not None
+        sentence = self.run.pool.exhausted(now)
+        if sentence:
+            raise FetchError("no exit is left", At.PROXY, detail=sentence)
+        due = max(now + EXIT_WAIT, self.run.pool.due(ticket.host, now))
+        again = request.copy()
+        again.dont_filter = True
+        again.meta[TICKET] = replace(ticket, not_before=due)
+        return again
+
+    def _leave_by(self, request: Request, exit_: Exit | None, host: str, now: float) -> None:
+        if exit_ is None:
+            return
+        assert self.run.pool is not None
+        self._set_proxy(request, exit_)
+        self.run.pool.sent(exit_.id, host, now)
+        request.meta.setdefault("cookiejar", None)
+        request.meta["cookiejar"] = f"{exit_.id} {host}"
+        if self.timeout:
+            learned = self.run.pool.timeout(exit_.id, host, self.timeout)
+            request.meta["download_timeout"] = learned
+
+    def _set_proxy(self, request: Request, exit_: Exit) -> None:
+        """Server and credentials apart: HttpProxyMiddleware would decode them as latin-1,
+        and ``user@host`` crashes it on every request (field_cases C5)."""
+        request.meta["proxy"] = exit_.proxy_url
+        authorization = exit_.authorization()
+        request.headers.pop(b"Proxy-Authorization", None)
+        if authorization:
+            request.headers[b"Proxy-Authorization"] = authorization

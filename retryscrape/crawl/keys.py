@@ -1,0 +1,77 @@
+"""Names in ``Request.meta`` and in the stats, and the one way a host is named.
+
+Documented in docs/reference; a test holds that list and this one together.
+"""
+
+from __future__ import annotations
+
+from scrapy import Request
+from scrapy.utils.httpobj import urlparse_cached
+
+from retryscrape.policy.ticket import Ticket
+
+#: The ticket: what is known of the URL in this pass.
+TICKET = "retryscrape"
+#: Bytes on the wire of one download, set by the download handler.
+BYTES = "retryscrape_bytes"
+#: Cookies that a rendered page left, for the plain rung on the same exit.
+COOKIES = "retryscrape_cookies"
+#: The download slot that we chose (a user's own ``download_slot`` differs from it).
+SLOT = "retryscrape_slot"
+#: How a request without a ledger row was tried so far (robots.txt).
+SIDE = "retryscrape_side"
+
+#: Prefix of the download slot of rendered pages: their concurrency is their own.
+BROWSER_SLOT = "browser "
+
+#: Meta keys that belong to one attempt and must not reach the next.
+ATTEMPT_KEYS = (
+    "proxy",
+    "_auth_proxy",
+    "_scheme_proxy",
+    "download_slot",
+    "download_latency",
+    "redirect_times",
+    "redirect_ttl",
+    "redirect_urls",
+    "redirect_reasons",
+    BYTES,
+    COOKIES,
+    SLOT,
+)
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def host_of(request: Request) -> str:
+    """The host's name as the ledger and the policy know it: lower case, with the
+    port unless it is the scheme's own."""
+    url = urlparse_cached(request)
+    name = (url.hostname or "").lower()
+    try:
+        port = url.port
+    except ValueError:
+        port = None
+    if ":" in name:
+        name = f"[{name}]"
+    return name if port in (None, _DEFAULT_PORTS.get(url.scheme)) else f"{name}:{port}"
+
+
+def ticket_of(request: Request) -> Ticket | None:
+    """The ticket of a request, or None for robots.txt and the like."""
+    ticket = request.meta.get(TICKET)
+    return ticket if isinstance(ticket, Ticket) else None
+
+
+def clear_attempt(request: Request) -> None:
+    """Forget what belongs to the last attempt: proxy, credentials, slot, redirects, browser.
+
+    scrapy-playwright sends every Scrapy header of a navigation: a
+    ``Proxy-Authorization`` left here would reach the target (probes.md, B).
+    """
+    for key in ATTEMPT_KEYS:
+        request.meta.pop(key, None)
+    for key in [k for k in request.meta if isinstance(k, str) and k.startswith("playwright")]:
+        del request.meta[key]
+    request.headers.pop(b"Proxy-Authorization", None)
+    request.headers.pop(b"Cookie", None)

@@ -1,0 +1,239 @@
+"""The three downloader middlewares. Each hook reads meta, asks, writes meta.
+
+Where they sit, and why (Scrapy's own orders in brackets):
+
+* ``ExitMiddleware`` 690: after robots.txt [100], so that a forbidden page takes no
+  exit; before cookies [700] and proxies [750], which use what it sets.
+* ``ArrivalMiddleware`` 605: above redirects [600], for blocks that are redirects,
+  and above decompression [590], which would hide that a body was cut.
+* ``AttemptMiddleware`` 585: below decompression, above meta refresh [580], so that
+  it sees challenge pages that refresh.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from scrapy.http.request import NO_CALLBACK
+from scrapy.responsetypes import responsetypes
+from scrapy.utils.response import get_meta_refresh
+
+from retryscrape.crawl.adapt import page_of, verdict_of
+from retryscrape.crawl.exits import ExitChooser
+from retryscrape.crawl.faults import FetchError
+from retryscrape.crawl.keys import BYTES, SIDE, TICKET, host_of, ticket_of
+from retryscrape.crawl.runtime import NO_CHECKS, Run
+from retryscrape.crawl.settle import GaveUp, Settled, Settler
+from retryscrape.policy.classify import classify, classify_redirect
+from retryscrape.policy.decode import Fault, decode_body
+from retryscrape.policy.outcomes import At, Outcome, Verdict
+from retryscrape.policy.ticket import Ticket
+
+logger = logging.getLogger("retryscrape")
+
+#: Under this key a settled success travels to the spider's callback.
+SETTLED = "retryscrape_settled"
+
+#: Tries of a robots.txt through other exits; without an answer it counts as allowed.
+SIDE_TRIES = 3
+
+
+class _Middleware:
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+        self.run = Run.of(crawler)
+        self.settler = Settler(self.run)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Any:
+        return cls(crawler)
+
+
+class ExitMiddleware(_Middleware):
+    """Gives every attempt its exit, and every request without a ticket one of its own."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self.exits = ExitChooser(self.run)
+
+    def process_request(self, request: Request) -> Request | None:
+        ticket = ticket_of(request)
+        if ticket is None and request.callback is NO_CALLBACK:
+            self.exits.side(request)
+            return None
+        if ticket is None:
+            ticket = Ticket(url=request.url, request_url=request.url, host=host_of(request))
+        if ticket.started:
+            self.exits.hop(request, ticket)
+            return None
+        return self.exits.begin(request, ticket)
+
+
+class ArrivalMiddleware(_Middleware):
+    """Looks at what later middlewares would hide: redirect walls, and bodies that were cut."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self.max_size = crawler.settings.getint("DOWNLOAD_MAXSIZE")
+
+    def process_response(self, request: Request, response: Response) -> Request | Response:
+        if 300 <= response.status < 400:
+            wall = classify_redirect(page_of(response))
+            if wall is not None and ticket_of(request) is not None:
+                return _carry_out(self, request, response, wall)
+            return response
+        if b"Content-Encoding" not in response.headers or request.method == "HEAD":
+            return response
+        encodings = [
+            word.strip().lower()
+            for value in response.headers.getlist(b"Content-Encoding")
+            for word in value.decode("latin-1").split(",")
+        ]
+        limit = request.meta.get("download_maxsize", self.max_size)
+        body = decode_body(response.body, encodings, limit)
+        if not isinstance(body, Fault):
+            return _decoded(response, body)
+        if ticket_of(request) is None:
+            return response
+        return _carry_out(self, request, response, _fault_verdict(body))
+
+
+class AttemptMiddleware(_Middleware):
+    """Classifies what came, decides, records; success goes on to the spider."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        settings = crawler.settings
+        self.follows = settings.getbool("METAREFRESH_ENABLED")
+        self.max_delay = settings.getint("METAREFRESH_MAXDELAY")
+        self.ignore_tags = settings.getlist("METAREFRESH_IGNORE_TAGS")
+
+    def process_response(self, request: Request, response: Response) -> Request | Response:
+        ticket = ticket_of(request)
+        if ticket is None:
+            return self._side(request, response)
+        verdict = self._verdict(request, response, ticket)
+        if verdict.outcome is not Outcome.BLOCKED and self._refreshes(request, response):
+            return response
+        return _carry_out(self, request, response, verdict)
+
+    def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        if isinstance(exception, GaveUp):
+            return None
+        ticket = ticket_of(request)
+        proxied = bool(request.meta.get("proxy"))
+        if ticket is None:
+            return self._side_failed(request, exception)
+        verdict = verdict_of(exception, proxied=proxied)
+        size = request.meta.get(BYTES, 0)
+        settled = self.settler.settle(request, verdict, size=size)
+        if isinstance(settled, Request):
+            return settled
+        if not ticket.batch:
+            return None
+        raise GaveUp(settled)
+
+    def _verdict(self, request: Request, response: Response, ticket: Ticket) -> Verdict:
+        checks = self.run.checks if ticket.batch else None
+        spider: Any = self.crawler.spider
+        validate = getattr(spider, "validate", None) if ticket.batch else None
+        page = page_of(response, rendered=ticket.rung.startswith("browser"))
+        if checks is None:
+            return classify(page, NO_CHECKS)
+        try:
+            return classify(page, checks, (lambda: validate(response)) if validate else None)
+        except Exception as error:
+            # The user's own code: not a failure of the target (DESIGN.md section 5).
+            logger.error("validate() failed for %s", request, exc_info=True)
+            reason = f"validate() failed: {type(error).__name__}: {error}"
+            return Verdict(outcome=Outcome.NO_RESULT, http_code=response.status, reason=reason)
+
+    def _refreshes(self, request: Request, response: Response) -> bool:
+        """Whether MetaRefreshMiddleware will follow this page to another."""
+        if not self.follows or b"refresh" not in response.body[:4096].lower():
+            return False
+        if request.meta.get("dont_redirect") or not hasattr(response, "text"):
+            return False
+        interval, url = get_meta_refresh(response, ignore_tags=self.ignore_tags)  # type: ignore[arg-type]
+        return bool(url) and interval is not None and interval < self.max_delay
+
+    # --- requests without a ticket: robots.txt and users' own downloads --------
+
+    def _side(self, request: Request, response: Response) -> Request | Response:
+        """An exit's fault is tried again at once elsewhere; the answer is passed on."""
+        if self.run.pool is None or SIDE not in request.meta:
+            return response
+        broken = response.status == 407
+        self.run.side_done(request, AUTH_VERDICT if broken else None)
+        return (self._side_again(request) if broken else None) or response
+
+    def _side_failed(self, request: Request, exception: Exception) -> Request | None:
+        if self.run.pool is None or SIDE not in request.meta:
+            return None
+        self.run.side_done(request, verdict_of(exception, proxied=True))
+        return self._side_again(request)
+
+    def _side_again(self, request: Request) -> Request | None:
+        used = request.meta[SIDE]
+        return request.copy() if len(used) < SIDE_TRIES else None
+
+
+AUTH_VERDICT = Verdict(
+    outcome=Outcome.PROXY_ERROR, http_code=407, reason="proxy: 407", at=At.PROXY, proxy_status=407
+)
+
+
+def _carry_out(
+    middleware: _Middleware, request: Request, response: Response, verdict: Verdict
+) -> Request | Response:
+    """Settle, and hand on what follows: a request, the response, or its end."""
+    size = request.meta.get(BYTES) or len(response.body) + 500
+    settled = middleware.settler.settle(request, verdict, size=size, final_url=response.url)
+    if isinstance(settled, Request):
+        return settled
+    if settled.verdict.outcome is Outcome.OK:
+        request.meta[SETTLED] = settled
+        return response
+    if not settled.ticket.batch:
+        return response
+    middleware.run.keep_blocked(settled, response)
+    raise GaveUp(settled)
+
+
+def _decoded(response: Response, body: bytes) -> Response:
+    """The response with its body decompressed; its class may be another then."""
+    headers = response.headers.copy()
+    del headers[b"Content-Encoding"]
+    kind = responsetypes.from_args(headers=headers, url=response.url, body=body)
+    return response.replace(cls=kind, body=body, headers=headers)
+
+
+def _fault_verdict(fault: Fault) -> Verdict:
+    error = FetchError(fault.reason, At.UNKNOWN, detail=fault.detail)
+    return verdict_of(error, proxied=True)
+
+
+def settle_failure(settler: Settler, request: Request, error: BaseException) -> Request | Settled:
+    """For errors that reach no middleware of ours, straight at the errback."""
+    if isinstance(error, GaveUp):
+        return error.settled
+    proxied = bool(request.meta.get("proxy"))
+    verdict = verdict_of(error, proxied=proxied)
+    if not proxied:
+        verdict = replace(verdict, at=At.TARGET)
+    return settler.settle(request, verdict, size=request.meta.get(BYTES, 0))
+
+
+__all__ = [
+    "SETTLED",
+    "TICKET",
+    "ArrivalMiddleware",
+    "AttemptMiddleware",
+    "ExitMiddleware",
+    "settle_failure",
+]

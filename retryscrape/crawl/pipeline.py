@@ -1,0 +1,81 @@
+"""The ledger pipeline: page, then row; an item goes on when its row is committed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Any
+
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DropItem
+
+from retryscrape.crawl.runtime import Run, iso
+from retryscrape.items import FailureItem, PageItem
+from retryscrape.ledger.pages import PageFile
+from retryscrape.ledger.records import Result
+from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
+from retryscrape.policy.redact import mask_url
+
+logger = logging.getLogger("retryscrape")
+
+
+class LedgerPipeline:
+    """Sits first, so that no user's pipeline sees a success before it is on disk."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+        self.run = Run.of(crawler)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> LedgerPipeline:
+        return cls(crawler)
+
+    async def process_item(self, item: Any) -> Any:
+        if not isinstance(item, PageItem | FailureItem) or self.run.books is None:
+            return item
+        result: Result = item._result
+        page = None
+        if isinstance(item, PageItem):
+            broken = self.run.item_errors.pop(result.url, None)
+            if broken:
+                result = _no_result(result, broken, iso(self.run.clock()))
+            else:
+                page = PageFile(body=item._body, content_type=item.content_type)
+        future = self.run.books.writer.submit(result, page=page)
+        written: Result = await asyncio.wrap_future(future)
+        self._said(written)
+        if isinstance(item, PageItem):
+            if written.status is not Status.SUCCESS:
+                raise DropItem(written.reason)
+            item.page_path = written.page_path
+            item.page_sha256 = written.page_sha256
+            item.page_bytes = written.page_bytes
+        return item
+
+    def _said(self, row: Result) -> None:
+        """The one line of a finished URL."""
+        stats = self.crawler.stats
+        stats.inc_value(f"retryscrape/urls/{row.outcome}")
+        what = f" ({row.vendor or row.reason})" if row.vendor or row.reason else ""
+        logger.info(
+            "%s%s code=%s rung=%s attempts=%d cost=%g %s",
+            row.outcome,
+            what,
+            row.http_code or "-",
+            row.rung or "-",
+            row.attempts,
+            row.cost,
+            mask_url(row.url),
+        )
+
+
+def _no_result(row: Result, reason: str, at: str) -> Result:
+    return replace(
+        row,
+        status=Status.FAILED,
+        outcome=Outcome.NO_RESULT,
+        error_class=ErrorClass.RETRYABLE,
+        reason=reason,
+        last_error_at=at,
+    )

@@ -1,0 +1,95 @@
+"""Everything that can be wrong before the first request, checked before it.
+
+``prepare`` is called by the ``crawl`` command (which exits with 2) and again, at
+no cost, when the spider opens (for Scrapyd, which uses Scrapy's own command).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from retryscrape.config import unknown_names
+from retryscrape.crawl.arguments import ArgumentError, Arguments
+from retryscrape.crawl.runtime import Run, UsageProblem
+from retryscrape.ledger.pages import check_batch_name
+from retryscrape.manifest.read import ManifestError, batch_name, open_manifest, probe
+from retryscrape.policy.exits import Pool, PoolRules
+from retryscrape.policy.proxies import ProxyList, parse_proxies
+
+logger = logging.getLogger("retryscrape")
+
+
+def prepare(run: Run, kwargs: Mapping[str, Any], *, needs_manifest: bool) -> None:
+    """Check settings, proxies and (for a ``ManifestSpider``) arguments and manifest.
+
+    Raises :class:`UsageProblem` with one sentence. Fills ``run.pool`` and
+    ``run.arguments``.
+    """
+    if run.problem:
+        raise UsageProblem(run.problem)
+    for sentence in unknown_names(run.crawler.settings):
+        logger.warning("%s", sentence)
+    if run.pool is None and run.config.proxies is not None:
+        run.pool = _pool(run, run.config.proxies)
+    if not needs_manifest or run.arguments is not None:
+        return
+    try:
+        arguments = Arguments.from_kwargs(kwargs)
+        _check_manifest(arguments)
+    except (ArgumentError, ManifestError) as error:
+        raise UsageProblem(str(error)) from None
+    for name in arguments.unknown:
+        if not hasattr(run.crawler.spidercls, name):
+            logger.warning("Argument %s is not known; it is set on the spider.", name)
+    run.arguments = arguments
+    if arguments.job:
+        run.job_id = arguments.job
+
+
+def _check_manifest(arguments: Arguments) -> None:
+    name = arguments.batch
+    if name is None and arguments.manifest:
+        name = batch_name(arguments.manifest)
+    complaint = check_batch_name(name) if name else None
+    if complaint:
+        raise ArgumentError(f"Argument batch {complaint} (it is {name!r}).")
+    if arguments.manifest and arguments.manifest != "-":
+        probe(arguments.manifest, url_field=arguments.url_field)
+
+
+def _pool(run: Run, given: str | tuple[str, ...]) -> Pool:
+    proxies = _read(given)
+    for complaint in proxies.complaints():
+        logger.warning("%s", complaint)
+    if not proxies.exits:
+        raise UsageProblem(f"Setting RETRYSCRAPE_PROXIES: {proxies.summary()}; nothing is usable.")
+    logger.info("%s", proxies.summary())
+    run.secrets.update(word for exit_ in proxies.exits for word in exit_.secrets())
+    return Pool(proxies.exits, rng=run.rng, rules=PoolRules())
+
+
+def _read(given: str | tuple[str, ...]) -> ProxyList:
+    if not isinstance(given, str):
+        return parse_proxies(given, "RETRYSCRAPE_PROXIES")
+    path = Path(given).expanduser()
+    if path.is_file():
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError:
+            text = path.read_text(encoding="latin-1")
+        except OSError as error:
+            raise UsageProblem(
+                f"Setting RETRYSCRAPE_PROXIES: {given} cannot be read: {error.strerror}."
+            ) from None
+        return parse_proxies(text.split("\n"), given)
+    if "://" in given or "," in given:
+        return parse_proxies(given.split(","), "RETRYSCRAPE_PROXIES")
+    raise UsageProblem(
+        f"Setting RETRYSCRAPE_PROXIES: no such file: {given} (tried {path.absolute()})."
+    )
+
+
+__all__ = ["UsageProblem", "open_manifest", "prepare"]

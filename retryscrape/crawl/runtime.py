@@ -1,0 +1,325 @@
+"""What the components of one crawler share: settings, exits, hosts, budgets, ledger.
+
+``Run.of(crawler)`` makes it once. Components hold no state of their own; what a
+rule needs to know is here, and the rule itself is the policy's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from scrapy import Request
+
+from retryscrape.config import Config, ConfigError
+from retryscrape.crawl.keys import SIDE, host_of, ticket_of
+from retryscrape.ledger.records import AttemptRecord, Result
+from retryscrape.policy.attribution import doubtful, shown_twice, signal_for
+from retryscrape.policy.backoff import Backoff, Jitter
+from retryscrape.policy.budget import RetryBudget, RunBudget
+from retryscrape.policy.decide import Decision, Limits
+from retryscrape.policy.exits import Pool, Signal
+from retryscrape.policy.hosts import HostRules, Hosts
+from retryscrape.policy.ladder import Ladder, Learner, parse_rung
+from retryscrape.policy.outcomes import Checks, ErrorClass, Outcome, Status, Verdict
+from retryscrape.policy.ticket import Ticket
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+    from retryscrape.crawl.arguments import Arguments
+    from retryscrape.crawl.books import Books
+    from retryscrape.crawl.scheduler import WaitingScheduler
+
+logger = logging.getLogger("retryscrape")
+
+
+class UsageProblem(Exception):
+    """The run must not start: exit code 2. The message is one sentence."""
+
+
+def iso(now: float) -> str:
+    """Epoch seconds as ISO 8601 UTC with ``Z``, to the millisecond."""
+    text = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
+
+
+def new_job_id() -> str:
+    """A time-ordered id, for runs that Scrapyd did not name."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    return f"{stamp}-{os.getpid()}-{secrets.token_hex(2)}"
+
+
+class Run:
+    """One crawler's shared state."""
+
+    _runs: WeakKeyDictionary[Crawler, Run] = WeakKeyDictionary()
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> Run:
+        """The run of a crawler, made at the first call."""
+        run = cls._runs.get(crawler)
+        if run is None:
+            run = cls._runs[crawler] = cls(crawler)
+        return run
+
+    def __init__(self, crawler: Crawler, clock: Callable[[], float] = time.time) -> None:
+        self.crawler = crawler
+        self.clock = clock
+        self.rng = random.Random()
+        #: why nothing may be requested, or None
+        self.problem: str | None = None
+        try:
+            self.config = Config.from_settings(crawler.settings)
+        except ConfigError as error:
+            self.problem = str(error)
+            self.config = Config.from_settings({})
+        config = self.config
+        self.limits = Limits(
+            attempts=config.attempts,
+            url_budget=config.url_budget,
+            max_wait=config.max_wait,
+            backoff=Backoff(
+                kind=Jitter(config.backoff), base=config.backoff_base, cap=config.backoff_cap
+            ),
+        )
+        self.hosts = Hosts(
+            HostRules(
+                throttle_base=config.throttle_base,
+                retry_after_cap=config.retry_after_cap,
+                host_blocks=config.host_blocks,
+                host_pause=config.host_pause,
+            ),
+            self.rng,
+        )
+        self.retry_budget = (
+            RetryBudget(*config.retry_budget) if config.retry_budget else RetryBudget(off=True)
+        )
+        self.run_budget = RunBudget(price_limit=config.run_budget)
+        self.ladder = Ladder(config.ladder, frozenset(rung.split(":")[0] for rung in config.ladder))
+        self.learner = Learner(self.ladder, learn=config.learn)
+        self.pool: Pool | None = None
+        self.arguments: Arguments | None = None
+        self.job_id = new_job_id()
+        self.scheduler: WaitingScheduler | None = None
+        #: the ledger's side of the run, None for spiders without a batch
+        self.books: Books | None = None
+        #: why the run stops early, or None
+        self.stop_reason: str | None = None
+        #: the signal that stops it, or None
+        self.signalled: int | None = None
+        self.exit_code: int | None = None
+        #: what no output may contain (shared with the log filter)
+        self.secrets: set[str] = set()
+        #: downloads under way, to be cancelled when a stop has lasted too long
+        self.downloads: set[asyncio.Future[Any]] = set()
+        #: URLs whose items failed in a user's pipeline, with the reason
+        self.item_errors: dict[str, str] = {}
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.asked = 0
+        self._blocked: dict[str, deque[Result]] = {}
+
+    @property
+    def checks(self) -> Checks:
+        """What a good page of this run must show."""
+        return self.arguments.checks if self.arguments is not None else NO_CHECKS
+
+    def starting(self, ticket: Ticket, request_url: str) -> Ticket:
+        """The ticket with the rung that the URL starts on."""
+        rung = ticket.rung if ticket.rung in self.ladder.rungs else ""
+        if not rung or not ticket.escalate:
+            rung = self.learner.start_rung(ticket.host, self.clock(), self.rng)
+        else:
+            higher = self.ladder.next(rung)
+            rung = higher if higher and self.ladder.usable(higher) else rung
+        return replace(ticket, rung=rung, request_url=request_url)
+
+    # --- exits -----------------------------------------------------------------
+
+    def unused_exits(self, ticket: Ticket, now: float) -> int | None:
+        """How many usable exits the URL has not tried; None without proxies."""
+        if self.pool is None:
+            return None
+        rung = parse_rung(ticket.rung)
+        return self.pool.unused(
+            ticket.host, ticket.exits_used, now, tier=rung.tier, country=rung.country
+        )
+
+    def exit_done(self, ticket: Ticket, verdict: Verdict, now: float, size: int) -> None:
+        """Tell the pool what an attempt says of its exit; stop if none is left."""
+        if self.pool is None or ticket.exit is None:
+            return
+        elapsed = now - ticket.started
+        signal = signal_for(verdict, ticket)
+        self.pool.done(ticket.exit, ticket.host, now, signal, elapsed, ticket.bytes + size)
+        sentence = self.pool.exhausted(now)
+        if sentence:
+            self.stop("no_exit", sentence)
+
+    def side_done(self, request: Request, verdict: Verdict | None) -> None:
+        """A request without a ticket (robots.txt) counts for its exit's health."""
+        used = request.meta.get(SIDE)
+        if self.pool is None or not used:
+            return
+        signal = Signal.GOOD if verdict is None else signal_for(verdict, _SIDE_TICKET)
+        self.pool.done(used[-1], host_of(request), self.clock(), signal, None)
+
+    def exit_is_suspect(self, ticket: Ticket, verdict: Verdict) -> bool:
+        """Whether the exit is the likelier culprit, so that no attempt is used up."""
+        if self.pool is None or ticket.exit is None:
+            return False
+        blamable = verdict.outcome is Outcome.BLOCKED or doubtful(verdict, ticket)
+        return blamable and self.pool.suspect(ticket.exit, ticket.host)
+
+    def free_retry(self, ticket: Ticket, verdict: Verdict) -> bool:
+        """A fault of unknown origin spends no retry budget until a second exit shows it."""
+        return doubtful(verdict, ticket) and not shown_twice(ticket)
+
+    # --- hosts -----------------------------------------------------------------
+
+    def due(self, host: str, key: str, now: float) -> float:
+        """When a request of this host may leave: 0 now, an epoch second, infinity while
+        a probe is under way."""
+        due = self.hosts.due(host, now)
+        if self.pool is not None and due <= now:
+            due = self.pool.due(host, now)
+        return due
+
+    def blocked_for_good(self, result: Result, now: float) -> Result:
+        """A URL ended blocked on the last rung; three in a row pause their host, and stay
+        retryable with the pause's end as ``not_before``."""
+        host = result.host
+        if self.hosts.blocks(host) == 0:
+            self._blocked.pop(host, None)
+        recent = self._blocked.setdefault(host, deque(maxlen=self.config.host_blocks))
+        pause = self.hosts.blocked(host, now)
+        if pause is None:
+            recent.append(result)
+            return result
+        logger.info(
+            "%s: paused for %.0f s, %d URLs in a row were blocked",
+            host,
+            pause.until - now,
+            self.config.host_blocks,
+        )
+
+        def kept(row: Result) -> Result:
+            return replace(
+                row,
+                error_class=ErrorClass.RETRYABLE,
+                not_before=pause.until,
+                escalate=True,
+                last_error_at=iso(now),
+            )
+
+        for earlier in self._blocked.pop(host, ()):
+            self.note(kept(earlier))
+        return kept(result)
+
+    def park_if_paused(self, host: str, now: float) -> None:
+        """Park all of a host's requests if its pause is too long to wait for."""
+        pause = self.hosts.pause_of(host)
+        if pause is None or self.scheduler is None or pause.until - now <= self.config.max_wait:
+            return
+        requests = self.scheduler.drain(host)
+        for request in requests:
+            ticket = ticket_of(request)
+            if ticket is not None and ticket.batch:
+                self.note(self.parked(ticket, pause.until, pause.reason, now))
+        if requests:
+            logger.info("%s: %d URLs parked (%s)", host, len(requests), pause.reason)
+
+    def parked(self, ticket: Ticket, until: float, reason: str, now: float) -> Result:
+        """The row of a URL that is left to a re-drive: pending if it was not asked at all."""
+        last = ticket.history[-1] if ticket.history else None
+        return Result(
+            batch_id=ticket.batch,
+            url=ticket.url,
+            line=ticket.line,
+            host=ticket.host,
+            status=Status.FAILED if last else Status.PENDING,
+            outcome=last.outcome if last else None,
+            error_class=ErrorClass.RETRYABLE if last else None,
+            http_code=last.http_code if last else None,
+            vendor=last.vendor if last else None,
+            kind=last.kind if last else None,
+            reason=(last.reason if last else None) or f"parked: {reason}",
+            attempts=ticket.prior_attempts + ticket.attempts,
+            passes=ticket.prior_passes + (1 if last else 0),
+            cost=ticket.prior_cost + ticket.cost,
+            bytes=ticket.prior_bytes + ticket.total_bytes,
+            rung=ticket.rung if last else None,
+            escalate=ticket.escalate,
+            not_before=until,
+            last_error_at=iso(now) if last else None,
+            job_id=self.job_id,
+            fields=ticket.fields,
+        )
+
+    # --- ledger ----------------------------------------------------------------
+
+    def attempted(self, record: AttemptRecord) -> None:
+        """Put an attempt on record; nobody waits for it."""
+        if self.books is not None:
+            self.books.writer.attempt(record)
+
+    def note(self, result: Result) -> None:
+        """Write a row that no item stands for (parked, or changed afterwards)."""
+        if self.books is not None:
+            self.books.writer.submit(result)
+
+    def counted(self, outcome: Outcome, decision: Decision) -> None:
+        """Count an attempt's outcome and what was decided."""
+        stats = self.crawler.stats
+        stats.inc_value(f"retryscrape/attempts/{outcome}")
+        stats.inc_value(f"retryscrape/decisions/{decision.action}")
+
+    def keep_blocked(self, settled: Any, response: Any) -> None:
+        """Keep the last blocked body of a URL, so that a person can look at one."""
+        if self.books is not None and self.config.keep_blocked:
+            self.books.keep_blocked(settled, response)
+
+    # --- stopping --------------------------------------------------------------
+
+    def stop(self, reason: str, sentence: str) -> None:
+        """Close the spider; what is open stays open in the ledger.
+
+        CloseSpider raised in a downloader middleware does not close (probes.md).
+        """
+        if self.stop_reason is not None:
+            return
+        self.stop_reason = sentence
+        logger.warning("The run stops: %s", sentence)
+        engine: Any = self.crawler.engine
+        asyncio.ensure_future(engine.close_spider_async(reason=reason))  # noqa: RUF006
+
+    def stop_from_thread(self, reason: str, sentence: str) -> None:
+        """The same, from the writer's thread."""
+        if self.loop is not None:
+            self.loop.call_soon_threadsafe(self.stop, reason, sentence)
+
+    def cancel(self) -> None:
+        """Cancel the downloads under way; their rows stay open."""
+        for download in list(self.downloads):
+            download.cancel()
+
+    def flush(self) -> None:
+        """After a hard stop: commit what the writer still holds."""
+        if self.books is not None:
+            self.books.writer.close()
+
+
+#: Requests without a row are judged by block evidence and status alone.
+NO_CHECKS = Checks(min_text=0)
+
+_SIDE_TICKET = Ticket(url="", host="", exit="side")

@@ -1,0 +1,264 @@
+"""One attempt is over: tell exits and hosts, ask the policy, record, carry out.
+
+Both middlewares and the spider's errback come here, so that every way an attempt
+can end is settled by the same few lines. No rule lives here.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
+
+from retryscrape.crawl.keys import TICKET, clear_attempt, host_of, ticket_of
+from retryscrape.crawl.runtime import Run, iso
+from retryscrape.ledger.records import AttemptRecord, Result
+from retryscrape.policy import retry_after
+from retryscrape.policy.attribution import attribute
+from retryscrape.policy.decide import Action, Decision, Scene, decide
+from retryscrape.policy.outcomes import ErrorClass, Outcome, Status, Verdict
+from retryscrape.policy.redact import mask_url
+from retryscrape.policy.ticket import Past, Ticket
+
+logger = logging.getLogger("retryscrape")
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The end of a URL in this pass: nothing more will be asked."""
+
+    ticket: Ticket
+    verdict: Verdict
+    decision: Decision
+    result: Result
+    at: str
+
+
+class GaveUp(IgnoreRequest):
+    """Carries a failure that is settled to the spider's errback."""
+
+    def __init__(self, settled: Settled) -> None:
+        super().__init__(f"{settled.decision.outcome}: {settled.decision.rule}")
+        self.settled = settled
+
+
+class Settler:
+    """Settles attempts of one run."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def settle(
+        self, request: Request, verdict: Verdict, *, size: int = 0, final_url: str | None = None
+    ) -> Request | Settled:
+        """The next request of the URL, or its end."""
+        run, ticket = self.run, ticket_of(request)
+        assert ticket is not None
+        now = run.clock()
+        verdict = attribute(verdict, ticket)
+        pauses = self._tell(ticket, verdict, now, size)
+        left = ticket.started > 0
+        after = self._aged(ticket, verdict, size, pauses.own) if left else ticket
+        decision = decide(self._scene(after, verdict, now, pauses))
+        if request.meta.get("dont_retry") and decision.action is Action.RETRY:
+            decision = replace(decision, action=Action.FAIL, rule="dont_retry is set")
+        if left:
+            self._record(ticket, after, verdict, decision, now, size)
+        run.counted(verdict.outcome, decision)
+        if decision.action is Action.RETRY:
+            return self._next(request, after, decision)
+        result = self._result(after, verdict, decision, now, final_url)
+        if decision.counts_block:
+            result = run.blocked_for_good(result, now)
+        run.park_if_paused(host_of(request), now)
+        return Settled(after, verdict, decision, result, iso(now))
+
+    # --- the world is told -----------------------------------------------------
+
+    def _tell(self, ticket: Ticket, verdict: Verdict, now: float, size: int) -> Pauses:
+        run, host = self.run, ticket.host
+        if ticket.started:
+            run.exit_done(ticket, verdict, now, size)
+        if verdict.outcome in _ANSWERS:
+            run.hosts.answered(host, now)
+            if verdict.outcome is Outcome.OK:
+                run.learner.success(host, ticket.rung, now)
+        elif verdict.outcome is Outcome.NETWORK_ERROR and verdict.reason in _HOST_FAULTS:
+            run.hosts.fault(host, ticket.url, ticket.exit, now)
+        return self._asked_to_wait(ticket, verdict, now)
+
+    def _asked_to_wait(self, ticket: Ticket, verdict: Verdict, now: float) -> Pauses:
+        """What the answer asked for, and what it does to the host (or the exit on it)."""
+        run, host = self.run, ticket.host
+        wait = None
+        if verdict.retry_after:
+            wait = retry_after.parse(verdict.retry_after, date=verdict.date, now=now)
+        throttled = verdict.outcome is Outcome.THROTTLED
+        if not throttled and not (verdict.outcome is Outcome.BLOCKED and wait):
+            pause = run.hosts.pause_of(host)
+            return Pauses(until=pause.until if pause else 0.0)
+        before = run.hosts.pause_of(host)
+        owed = now + wait if wait else 0.0
+        if run.config.throttle_scope == "exit" and ticket.exit and run.pool is not None:
+            until = now + min(wait or run.config.throttle_base, run.config.retry_after_cap)
+            run.pool.pause(ticket.exit, host, until)
+            alone = run.pool.unused(host, ticket.exits_used, now) == 0
+            return Pauses(until=until if alone else 0.0, owed=owed if alone else 0.0, own=True)
+        until = run.hosts.throttled(host, now, wait)
+        own = before is None or before.until <= now
+        if own:
+            said = f"Retry-After: {verdict.retry_after[0]}" if wait else "our own backoff"
+            logger.info(
+                "%s: waiting %.1f s (%s, %s)", host, until - now, verdict.http_code, said[:80]
+            )
+        return Pauses(until=until, owed=owed, own=own)
+
+    # --- the decision's view ---------------------------------------------------
+
+    def _aged(self, ticket: Ticket, verdict: Verdict, size: int, own_wait: bool) -> Ticket:
+        free = verdict.outcome is Outcome.PROXY_ERROR
+        past = Past(
+            rung=ticket.rung,
+            exit=ticket.exit,
+            outcome=verdict.outcome,
+            http_code=verdict.http_code,
+            kind=verdict.kind,
+            vendor=verdict.vendor,
+            reason=verdict.reason,
+            cost=0.0 if free else self.run.config.price(ticket.rung),
+            waited=max(0.0, ticket.started - ticket.released) if ticket.released else 0.0,
+            html=verdict.html,
+            own_wait=own_wait,
+            counts=not free and not self.run.exit_is_suspect(ticket, verdict),
+        )
+        return replace(
+            ticket,
+            history=(*ticket.history, past),
+            total_bytes=ticket.total_bytes + ticket.bytes + size,
+        )
+
+    def _scene(self, ticket: Ticket, verdict: Verdict, now: float, pauses: Pauses) -> Scene:
+        run = self.run
+        higher = run.ladder.next(ticket.rung)
+        next_rung = higher if higher and run.ladder.usable(higher) else None
+        return Scene(
+            ticket=ticket,
+            verdict=verdict,
+            limits=run.limits,
+            now=now,
+            rng=run.rng,
+            next_rung=next_rung,
+            render_unavailable=next_rung is None and not run.ladder.last(ticket.rung),
+            exits=run.unused_exits(ticket, now),
+            no_exit=run.pool.exhausted(now) if run.pool is not None else None,
+            pause_until=pauses.until,
+            owed_until=pauses.owed,
+            host_down=run.hosts.gave_up(ticket.host),
+            free_retry=run.free_retry(ticket, verdict),
+            spend=run.retry_budget.try_spend,
+            price={rung: run.config.price(rung) for rung in (ticket.rung, next_rung) if rung},
+            run_over=run.run_budget.over(),
+        )
+
+    # --- what comes out --------------------------------------------------------
+
+    def _next(self, request: Request, ticket: Ticket, decision: Decision) -> Request:
+        retry = request.copy()
+        clear_attempt(retry)
+        if ticket.batch and retry.url != ticket.request_url:
+            # a redirect's hops belong to the attempt: the next one begins at the start
+            retry.headers.pop(b"Referer", None)
+            retry = retry.replace(url=ticket.request_url)
+        retry.dont_filter = True
+        retry.priority = request.priority
+        retry.meta[TICKET] = replace(
+            ticket,
+            rung=decision.rung,
+            not_before=decision.not_before,
+            identity=decision.identity,
+            fresh_connection=True,
+            exit=None,
+            started=0.0,
+            released=self.run.clock(),
+            hops=0,
+            bytes=0,
+        )
+        return retry
+
+    def _record(
+        self, ticket: Ticket, after: Ticket, verdict: Verdict, decision: Decision,
+        now: float, size: int,
+    ) -> None:
+        if not ticket.batch:
+            return
+        past = after.history[-1]
+        self.run.attempted(
+            AttemptRecord(
+                batch_id=ticket.batch,
+                url=ticket.url,
+                n=ticket.prior_attempts + after.attempts,
+                started_at=iso(ticket.started),
+                elapsed=round(now - ticket.started, 4),
+                rung=ticket.rung,
+                exit=ticket.exit,
+                http_code=verdict.http_code,
+                outcome=verdict.outcome,
+                vendor=verdict.vendor,
+                kind=verdict.kind,
+                evidence=verdict.evidence,
+                reason=verdict.reason,
+                decision=decision.words,
+                waited=round(past.waited, 3),
+                bytes=ticket.bytes + size,
+                cost=past.cost,
+                job_id=self.run.job_id,
+            )
+        )
+
+    def _result(
+        self, ticket: Ticket, verdict: Verdict, decision: Decision, now: float,
+        final_url: str | None,
+    ) -> Result:
+        good = decision.action is Action.DONE
+        permanent = decision.error_class is ErrorClass.PERMANENT
+        return Result(
+            batch_id=ticket.batch,
+            url=ticket.url,
+            line=ticket.line,
+            host=ticket.host,
+            status=Status.SUCCESS if good else Status.FAILED,
+            outcome=decision.outcome,
+            error_class=None if good else decision.error_class,
+            http_code=verdict.http_code,
+            vendor=verdict.vendor,
+            kind=verdict.kind,
+            reason=None if good else decision.reason,
+            attempts=ticket.prior_attempts + ticket.attempts,
+            passes=ticket.prior_passes + 1,
+            cost=ticket.prior_cost + ticket.cost,
+            bytes=ticket.prior_bytes + ticket.total_bytes,
+            rung=decision.rung,
+            escalate=decision.escalate and not good and not permanent,
+            not_before=decision.not_before or None,
+            last_error_at=None if good else iso(now),
+            final_url=mask_url(final_url) if final_url else None,
+            job_id=self.run.job_id,
+            fields=ticket.fields,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """Until when the host may not be asked, what the answer asked for (epoch seconds),
+    and whether this URL caused the wait."""
+
+    until: float = 0.0
+    owed: float = 0.0
+    own: bool = False
+
+
+_ANSWERS = frozenset({Outcome.OK, Outcome.GONE})
+#: Faults that may mean that the host is down; an error page is an answer.
+_HOST_FAULTS = frozenset({"dns", "connect", "reset", "timeout", "tls"})

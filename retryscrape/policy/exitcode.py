@@ -1,0 +1,52 @@
+"""The exit code of a run, from what its rows came to. DESIGN.md section 3 is the source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from retryscrape.policy.outcomes import SETTLED, ErrorClass, Outcome, Status
+
+#: Status, outcome and error class of rows, with how many there are.
+Group = tuple[tuple[Status, Outcome | None, ErrorClass | None], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run ended: its rows, and whether it could finish.
+
+    ``unread`` says that lines of the manifest have no row yet.
+    """
+
+    groups: Sequence[Group]
+    early: bool = False
+    unread: bool = False
+    interrupted: bool = False
+    fail_on: str = "unresolved"
+
+
+def exit_code(ending: Ending) -> int:
+    """0, 1 or 130; usage errors (2) never get this far."""
+    if ending.interrupted:
+        return 130
+    if ending.fail_on == "never":
+        return 0
+    rows = [(group, n) for group, n in ending.groups if n]
+    if ending.early or ending.unread or _all_rejected(rows):
+        return 1
+    return int(any(_counts(group, ending.fail_on) for group, _ in rows))
+
+
+def _all_rejected(rows: Sequence[Group]) -> bool:
+    return bool(rows) and all(group[1] is Outcome.REJECTED for group, _ in rows)
+
+
+def _counts(group: tuple[Status, Outcome | None, ErrorClass | None], fail_on: str) -> bool:
+    status, outcome, error_class = group
+    if status is Status.SUCCESS:
+        return False
+    if fail_on == "any":
+        return True
+    if fail_on == "redrivable":
+        return error_class is not ErrorClass.PERMANENT
+    return outcome not in SETTLED

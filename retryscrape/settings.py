@@ -1,0 +1,36 @@
+"""This project's own choices, and only those: everything else comes from the add-on."""
+
+import os
+
+BOT_NAME = "retryscrape"
+SPIDER_MODULES = ["retryscrape.spiders"]
+NEWSPIDER_MODULE = "retryscrape.spiders"
+
+# All of retryscrape, switched on as in any other project.
+ADDONS = {"retryscrape.addon.Retryscrape": 300}
+
+# Our `crawl` sets the exit code. Never registered as an entry point: that would replace
+# `crawl` in every project of the environment. Under Scrapyd (SCRAPY_PROJECT set) Scrapy's
+# own stays, which is what Scrapyd starts.
+if "SCRAPY_PROJECT" not in os.environ:
+    COMMANDS_MODULE = "retryscrape.commands"
+
+# Politeness is a default: robots.txt is obeyed, a host gets 4 requests at once, 0.25 s apart.
+# https://docs.scrapy.org/en/latest/topics/settings.html
+ROBOTSTXT_OBEY = True
+CONCURRENT_REQUESTS = 32
+CONCURRENT_REQUESTS_PER_DOMAIN = 4
+DOWNLOAD_DELAY = 0.25
+
+# Proxies are strangers.
+DOWNLOAD_VERIFY_CERTIFICATES = True
+TELNETCONSOLE_ENABLED = False
+REMOTE_CONTROL_ENABLED = False
+
+# A page that takes longer than half a minute is asked for again elsewhere (Scrapy: 180).
+DOWNLOAD_TIMEOUT = 30
+# Sizes are bounded: one page must not fill the memory (Scrapy: 1 GB).
+DOWNLOAD_MAXSIZE = 128 * 1024 * 1024
+DOWNLOAD_WARNSIZE = 0
+
+LOG_LEVEL = "INFO"

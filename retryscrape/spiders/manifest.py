@@ -1,0 +1,100 @@
+"""ManifestSpider: the base that users write their spiders on.
+
+Theirs are ``validate`` and ``parse``; retries, exits, ledger and re-drive are the
+base's and happen before their code sees a page.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from retryscrape.crawl.feeder import Feeder
+from retryscrape.crawl.items import failure_item, no_result, page_item
+from retryscrape.crawl.middlewares import SETTLED, settle_failure
+from retryscrape.crawl.runtime import Run
+from retryscrape.crawl.settle import Settler
+
+logger = logging.getLogger("retryscrape")
+
+
+class ManifestSpider(Spider):
+    """Crawls the URLs of a manifest into the ledger, each once.
+
+    Arguments are listed in docs/reference/arguments.md. A subclass may define
+    ``validate`` and ``parse``; everything else is the base's.
+    """
+
+    run: Run
+    #: the arguments as given, before they were checked
+    given: Mapping[str, Any]
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Any:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.given = dict(kwargs)
+        spider.run = Run.of(crawler)
+        return spider
+
+    def validate(self, response: Response) -> str | None:
+        """Say why a page is not good enough, or return None.
+
+        Called for every page that is no block page and passes the other checks.
+        With a reason the page counts as ``invalid`` and goes up the ladder.
+        """
+        return None
+
+    def parse(self, response: Response, **kwargs: Any) -> Any:
+        """Yield items of a good page. Its row is a success only if nothing is raised here."""
+        return None
+
+    def make_request(self, url: str, fields: Mapping[str, Any]) -> Request:
+        """The request for one line of the manifest; ``fields`` are its other columns."""
+        return Request(url, callback=self.handle_page, errback=self.handle_failure)
+
+    async def start(self) -> AsyncIterator[Any]:
+        if self.run.books is None:
+            return
+        async for request in Feeder(self.run, self).requests():
+            yield request
+
+    async def handle_page(self, response: Response) -> AsyncIterator[Any]:
+        """The callback of every good page: the user's items first, the row last, so that
+        an error of theirs is not taken for a success."""
+        settled = response.meta[SETTLED]
+        try:
+            async for output in _outputs(self.parse(response)):
+                yield output
+        except Exception as error:
+            yield no_result(settled, f"parse() failed: {type(error).__name__}: {error}")
+            raise
+        yield page_item(settled, response)
+
+    async def handle_failure(self, failure: Failure) -> AsyncIterator[Any]:
+        """The errback: a failure that is settled, or an error that passed by our middlewares."""
+        request: Request = failure.request  # type: ignore[attr-defined]
+        settled = settle_failure(Settler(self.run), request, failure.value)
+        yield settled if isinstance(settled, Request) else failure_item(settled)
+
+
+async def _outputs(outputs: Any) -> AsyncIterator[Any]:
+    """What a callback gave, whatever way it gave it."""
+    if inspect.isawaitable(outputs):
+        outputs = await outputs
+    if outputs is None:
+        return
+    if hasattr(outputs, "__aiter__"):
+        async for output in outputs:
+            yield output
+        return
+    if isinstance(outputs, (Mapping, Request)) or not hasattr(outputs, "__iter__"):
+        outputs = (outputs,)
+    for output in outputs:
+        yield output
