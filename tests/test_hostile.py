@@ -12,21 +12,24 @@ import time
 import urllib.request
 import zlib
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import brotli
 import pytest
 import zstandard
 
+from retryscrape.hostile import manifest
 from retryscrape.hostile.blockpages import BLOCK_PAGES, LOOKALIKES
 from retryscrape.hostile.framing import Framing
 from retryscrape.hostile.names import Names
 from retryscrape.hostile.process import WebHandle, hostile_process
 from retryscrape.hostile.proxies import decode_basic
-from retryscrape.hostile.scenarios import ALL, respond
+from retryscrape.hostile.scenarios import ALL, SCENARIOS, respond
 from retryscrape.hostile.scene import Memory, Scene
 from retryscrape.hostile.text import article
 from retryscrape.hostile.wire import End, Send, Wait, parse_head
+from retryscrape.policy.outcomes import Outcome
 
 pytest_plugins = ("tests.hostile_fixture",)
 
@@ -627,7 +630,30 @@ def test_a_connection_through_a_proxy_serves_several_hosts(web: WebHandle):
 
 def test_a_ban_by_exit_is_seen_through_proxies(web: WebHandle):
     seen = [through(web, f"good{n}", "http://ban.test/ok/1").status for n in (1, 2, 3, 4)]
-    assert seen == [403, 403, 200, 200]
+    assert seen == [403, 200, 200, 200]
+
+
+# The demo's manifest
+
+
+def test_the_demo_file_is_the_table():
+    path = Path(__file__).parent.parent / "urls" / "demo.txt"
+    assert path.read_text(encoding="utf-8") == manifest.text()
+
+
+def test_the_demo_expects_outcomes_that_exist_and_has_each_kind():
+    outcomes = {end.outcome for end in manifest.expected().values()}
+    assert outcomes <= {outcome.value for outcome in Outcome}
+    assert outcomes >= {"ok", "gone", "throttled", "blocked", "refused", "empty", "invalid"}
+    assert outcomes >= {"target_error", "network_error", "unexpected", "rejected"}
+    assert 50 <= len(manifest.expected()) <= 80
+
+
+@pytest.mark.parametrize("line", list(manifest.lines()), ids=lambda line: line.url)
+def test_every_demo_line_names_a_scenario(line):
+    parts = urlsplit(line.url)
+    if line.expected.outcome != "rejected" and parts.path != "/private/4":
+        assert parts.path[1:].partition("/")[0] in SCENARIOS
 
 
 # Its own life

@@ -159,7 +159,7 @@ RULES: dict[str, HostRule] = {
 
 #: Hosts that have a rule from the start: name -> (rule, params).
 HOSTS: dict[str, tuple[str, Params]] = {
-    "ban.test": ("banned", {"clients": ("127.0.1.1", "127.0.1.2")}),
+    "ban.test": ("banned", {"clients": ("127.0.1.1",)}),
     "bare-ban.test": ("banned", {"clients": ("127.0.1.1",), "vendor": "bare"}),
     "worn.test": ("wears_out", {"after": 5}),
     "busy.test": ("busy", {"after": 3, "seconds": 2}),

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from retryscrape.hostile.wire import Request
 
 #: Entries kept in memory; a benchmark of a million pages must not fill it.
-KEEP = 200_000
+KEEP = 50_000
 
 
 @dataclass(slots=True)
