@@ -20,11 +20,12 @@ import pytest
 import zstandard
 
 from retryscrape.hostile import manifest
-from retryscrape.hostile.blockpages import BLOCK_PAGES, LOOKALIKES
+from retryscrape.hostile.blockpages import BLOCK_PAGES
 from retryscrape.hostile.framing import Framing
+from retryscrape.hostile.lookalikes import LOOKALIKES
 from retryscrape.hostile.names import Names
 from retryscrape.hostile.process import WebHandle, hostile_process
-from retryscrape.hostile.proxies import decode_basic
+from retryscrape.hostile.proxy_http import decode_basic
 from retryscrape.hostile.scenarios import ALL, SCENARIOS, respond
 from retryscrape.hostile.scene import Memory, Scene
 from retryscrape.hostile.text import article
@@ -189,6 +190,21 @@ def test_a_ban_is_for_addresses_and_leaves_robots_txt_alone():
     assert status(respond(scene("/ok/1", "127.0.1.1"), hosts)) == 403
     assert status(respond(scene("/robots.txt", "127.0.1.1"), hosts)) == 200
     assert status(respond(scene("/ok/1", "127.0.1.2"), hosts)) == 200
+
+
+def test_a_share_of_all_addresses_is_banned_on_each_host_in_its_own_way():
+    def banned(host: str) -> set[str]:
+        hosts = {"shop.test": ("banned", {"share": 0.2, "seed": host})}
+        clients = [f"127.0.1.{n}" for n in range(1, 201)]
+        return {c for c in clients if status(respond(scene("/ok/1", c), hosts)) == 403}
+
+    assert 20 < len(banned("a")) < 60
+    assert banned("a") == banned("a") != banned("b")
+
+
+def test_a_parameter_without_sense_is_said():
+    reply = respond(scene("/throttle/1?after=soon&form=imf"))
+    assert status(reply) == 400
 
 
 def test_an_address_wears_out_on_a_host():

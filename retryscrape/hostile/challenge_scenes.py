@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from retryscrape.hostile.blockpages import BLOCK_PAGES, LOOKALIKES, BlockPage
+from retryscrape.hostile.blockpages import BLOCK_PAGES, BlockPage
+from retryscrape.hostile.lookalikes import LOOKALIKES
 from retryscrape.hostile.page_scenes import ok
 from retryscrape.hostile.scene import Scenario, Scene
-from retryscrape.hostile.text import page
+from retryscrape.hostile.text import article, page
 from retryscrape.hostile.wire import Reply, answer
 
 CLEARANCE = "clearance"
@@ -78,19 +79,13 @@ def _show(rows: dict[str, BlockPage], scene: Scene) -> Reply:
 
 def _never_loads(scene: Scene) -> Reply:
     """A page whose ``load`` event never comes: one picture hangs (D4)."""
-    whole = ok(scene)
-    return _with(whole, '<img src="/hang/picture.png" alt="">', scene)
+    picture = '<img src="/hang/picture.png" alt="">'
+    return answer(article(scene.seed).replace("</main>", f"</main>{picture}"))
 
 
 def _runs_away(scene: Scene) -> Reply:
     """A page whose script leaves at once for an answer without content (D3)."""
     return answer(page("Leaving", "<script>location.href = '/nocontent/1'</script>"))
-
-
-def _with(_: Reply, extra: str, scene: Scene) -> Reply:
-    from retryscrape.hostile.text import article
-
-    return answer(article(scene.seed).replace("</main>", f"</main>{extra}"))
 
 
 CHALLENGES = (

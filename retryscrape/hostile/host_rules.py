@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from zlib import crc32
 
 from retryscrape.hostile.blockpages import BLOCK_PAGES
 from retryscrape.hostile.challenge_scenes import challenge, cleared
@@ -62,8 +63,14 @@ def _not_page(scene: Scene) -> bool:
 
 
 def banned(scene: Scene, params: Params) -> Reply | None:
-    """Denies the addresses of ``clients``; ``vendor`` names the page (``bare``: a bare 403)."""
-    if _not_page(scene) or scene.request.client not in params.get("clients", ()):
+    """Denies ``clients``, and a ``share`` of all; ``vendor`` names the page (``bare``: 403).
+
+    Who belongs to the share (0 to 1) depends on host, address and ``seed`` alone.
+    """
+    client = scene.request.client
+    lot = crc32(f"{params.get('seed', 0)} {scene.request.host} {client}".encode()) % 1000
+    listed = client in params.get("clients", ()) or lot < 1000 * float(params.get("share", 0))
+    if _not_page(scene) or not listed:
         return None
     vendor = params.get("vendor", "cloudflare-deny")
     return answer(refusal(403), 403) if vendor == "bare" else denial(vendor)

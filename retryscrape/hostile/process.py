@@ -7,6 +7,7 @@ with hostile_process() as web:
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -104,8 +105,14 @@ def hostile_process(log_file: Path | None = None) -> Iterator[WebHandle]:
     command = [sys.executable, "-m", "retryscrape.hostile"]
     if log_file is not None:
         command += ["--log", str(log_file)]
+    # A session of its own: Ctrl-C is for the crawl, the web ends when its stdin does.
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        env=_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -120,3 +127,10 @@ def hostile_process(log_file: Path | None = None) -> Iterator[WebHandle]:
                 process.wait(END)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with this very package findable from any folder."""
+    home = str(Path(__file__).parents[2])
+    before = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": f"{home}{os.pathsep}{before}" if before else home}

@@ -1,116 +1,39 @@
 """Forwarding proxies on loopback, each leaving from an address of its own.
 
-Absolute-form http and CONNECT. What a kind does wrong is data (``proxy_kinds``); what is
-said on a client's socket is counted to the byte.
+Absolute-form http and CONNECT. What a kind does wrong is data (``proxy_kinds``); how a
+request is read and rewritten is in ``proxy_http``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import time
 from collections import deque
-from collections.abc import AsyncIterator
 from contextlib import suppress
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 from zlib import crc32
 
 from retryscrape.hostile.framing import Framing
 from retryscrape.hostile.log import Tunnel
 from retryscrape.hostile.names import Names
+from retryscrape.hostile.proxy_client import PIECE, Client, ClientProtocol
+from retryscrape.hostile.proxy_http import (
+    bad_gateway,
+    decode_basic,
+    is_last,
+    needs_auth,
+    origin_form,
+    target_of,
+    unreachable,
+)
 from retryscrape.hostile.proxy_kinds import INJECTED, ProxySpec
 from retryscrape.hostile.server import Listener
-from retryscrape.hostile.wire import End, Reply, Request, answer, finish, parse_head, perform
+from retryscrape.hostile.wire import End, Reply, Request, perform
 
 _TUNNELLED = b"HTTP/1.1 200 Connection established\r\n\r\n"
-_HOP = ("proxy-authorization", "proxy-connection")
-#: One read; also the most that is buffered in each direction. Bytes.
-_PIECE = 65_536
+#: Seconds to connect to a target.
 _CONNECT = 10.0
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-class Client:
-    """The client's side of one connection, counted. Fits ``wire.Channel``."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, note: Tunnel):
-        self._reader, self._writer, self.note = reader, writer, note
-
-    async def head(self) -> Request | None:
-        """The next request's head; None at the end, or if it is no HTTP."""
-        try:
-            raw = await self._reader.readuntil(b"\r\n\r\n")
-        except asyncio.IncompleteReadError as error:
-            self._received(error.partial)
-            return None
-        except asyncio.LimitOverrunError:
-            return None
-        self._received(raw)
-        return parse_head(raw[:-4])
-
-    async def first(self) -> bytes:
-        """Whatever comes first, HTTP or not."""
-        data = await self._reader.read(_PIECE)
-        self._received(data)
-        return data
-
-    async def body(self, size: int) -> bytes:
-        """So many bytes of a request's body."""
-        data = await self._reader.readexactly(size)
-        self._received(data)
-        return data
-
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """Everything from now on."""
-        while data := await self._reader.read(_PIECE):
-            self._received(data)
-            yield data
-
-    def _received(self, data: bytes) -> None:
-        if not self.note.received:
-            self.note.first = data[:80].decode("latin-1")
-        self.note.received += len(data)
-
-    def write(self, data: bytes) -> None:
-        """Part of ``Channel``."""
-        self.note.sent += len(data)
-        self._writer.write(data)
-
-    async def drain(self) -> None:
-        """Part of ``Channel``."""
-        await self._writer.drain()
-
-    async def gone(self) -> None:
-        """Part of ``Channel``."""
-        async for _ in self.pieces():
-            pass
-
-    def end(self, how: End) -> None:
-        """Part of ``Channel``."""
-        finish(self._writer.transport, how)
-
-
-class _ClientProtocol(asyncio.StreamReaderProtocol):
-    """Streams that notice at once when the client leaves, even in the middle of a wait."""
-
-    def __init__(self, proxy: Proxy) -> None:
-        self._work: asyncio.Task[None] | None = None
-
-        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            self._work = proxy.begin(reader, writer)
-
-        super().__init__(asyncio.StreamReader(limit=_PIECE), connected)
-
-    def eof_received(self) -> bool:
-        """No half-closed clients: the transport closes, and ``connection_lost`` follows."""
-        super().eof_received()
-        return False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        if self._work is not None:
-            self._work.cancel()
 
 
 class Proxy:
@@ -151,7 +74,7 @@ class Proxy:
         return f"http://{pair}127.0.0.1:{self.listener.port}"
 
     def _protocol(self) -> asyncio.Protocol:
-        return _ClientProtocol(self)
+        return ClientProtocol(self.begin)
 
     def begin(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -222,15 +145,15 @@ class Proxy:
         if reply is None and self._kind.delay:
             await asyncio.sleep(self._kind.delay)
         if reply is not None:
-            await _skip_body(request, client)
+            await _body(request, client)
             return await perform(reply, client)
         if self._worn_out():
             client.end(End.RESET)
             return False
-        host, port = _target(request)
+        host, port = target_of(request)
         address = self._names.find(host, port)
         if isinstance(address, str):
-            return await perform(_unreachable(address, host), client)
+            return await perform(unreachable(address, host), client)
         if tunnel:
             await self._tunnel(client, address)
             return False
@@ -250,9 +173,9 @@ class Proxy:
         given = decode_basic(request.header("proxy-authorization"))
         wanted = f"{spec.user}:{spec.password}"
         if kind.auth and (not kind.accepts or given != wanted):
-            return _needs_auth()
-        if kind.injects and _target(request)[0] in spec.hosts:
-            return INJECTED if not tunnel else _unreachable("outside", "blocked here")
+            return needs_auth()
+        if kind.injects and target_of(request)[0] in spec.hosts:
+            return INJECTED if not tunnel else unreachable("outside", "blocked here")
         return (kind.tunnels or kind.answers) if tunnel else kind.answers
 
     def _worn_out(self) -> bool:
@@ -271,9 +194,9 @@ class Proxy:
         local = (client.note.exit, 0)
         try:
             async with asyncio.timeout(_CONNECT):
-                return await asyncio.open_connection(*address, local_addr=local, limit=_PIECE)
+                return await asyncio.open_connection(*address, local_addr=local, limit=PIECE)
         except OSError:
-            await perform(_bad_gateway("could not connect"), client)
+            await perform(bad_gateway("could not connect"), client)
             return None
 
     async def _tunnel(self, client: Client, address: tuple[str, int]) -> None:
@@ -306,10 +229,7 @@ class Proxy:
         reader, writer = streams
         framing = Framing(request.method)
         try:
-            writer.write(_origin_form(request))
-            size = request.header("content-length")
-            if size.isdigit():
-                writer.write(await client.body(int(size)))
+            writer.write(origin_form(request) + await _body(request, client))
             await self._pass_on(reader, client, framing)
         except BaseException:
             writer.transport.abort()
@@ -318,14 +238,14 @@ class Proxy:
             upstream[address] = streams
         else:
             writer.transport.abort()
-        return framing.done and not _last(request)
+        return framing.done and not is_last(request)
 
     async def _pass_on(
         self, reader: asyncio.StreamReader, client: Client, framing: Framing | None
     ) -> None:
         """Carry an answer to the client, until it ends or is cut. A reset is passed on as one."""
         left = self._kind.cut
-        while data := await reader.read(_PIECE):
+        while data := await reader.read(PIECE):
             if left is not None:
                 data, left = data[:left], left - len(data)
             client.write(data)
@@ -338,51 +258,10 @@ class Proxy:
                     return
 
 
-def decode_basic(header: str) -> str | None:
-    """User and password of a Basic header, as UTF-8 or Latin-1; None without one."""
-    scheme, _, code = header.partition(" ")
-    if scheme.lower() != "basic":
-        return None
-    with suppress(binascii.Error, ValueError):
-        raw = base64.b64decode(code, validate=True)
-        try:
-            return raw.decode()
-        except UnicodeDecodeError:
-            return raw.decode("latin-1")
-    return header
-
-
-def _target(request: Request) -> tuple[str, int]:
-    """Host and port that a request is for."""
-    try:
-        if request.method == "CONNECT":
-            parts = urlsplit("//" + request.target)
-            return parts.hostname or "", parts.port or 443
-        parts = urlsplit(request.target)
-        return parts.hostname or request.host, parts.port or 80
-    except ValueError:
-        return "", 0
-
-
-def _origin_form(request: Request) -> bytes:
-    """The request as an origin wants it: path only, without what was for the proxy."""
-    parts = urlsplit(request.target)
-    target = request.target.partition(parts.netloc)[2] if parts.netloc else request.target
-    target = target.partition("#")[0]
-    lines = [f"{request.method} {target if target.startswith('/') else '/' + target} HTTP/1.1"]
-    lines += [f"{name}: {value}" for name, value in request.pairs if name.lower() not in _HOP]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-
-
-def _last(request: Request) -> bool:
-    """Whether the client wants the connection closed after this one."""
-    return "close" in (request.header("connection") + request.header("proxy-connection")).lower()
-
-
-async def _skip_body(request: Request, client: Client) -> None:
+async def _body(request: Request, client: Client) -> bytes:
+    """The request's body, read."""
     size = request.header("content-length")
-    if size.isdigit():
-        await client.body(int(size))
+    return await client.body(int(size)) if size.isdigit() else b""
 
 
 async def _pump(client: Client, writer: asyncio.StreamWriter) -> None:
@@ -392,18 +271,3 @@ async def _pump(client: Client, writer: asyncio.StreamWriter) -> None:
         await writer.drain()
     with suppress(OSError, RuntimeError):
         writer.write_eof()
-
-
-def _needs_auth() -> Reply:
-    ask = {"Proxy-Authenticate": 'Basic realm="proxy"'}
-    return answer("credentials please\n", 407, "text/plain", ask)
-
-
-def _bad_gateway(why: str) -> Reply:
-    return answer(f"proxy: {why}\n", 502, "text/plain", {"Via": "1.1 hostile"})
-
-
-def _unreachable(why: str, host: str) -> Reply:
-    if why == "unknown":
-        return _bad_gateway(f"could not resolve {host}")
-    return answer("proxy: not allowed\n", 403, "text/plain", {"Via": "1.1 hostile"})

@@ -30,7 +30,10 @@ _VENDOR_PATHS = {".within.website": "anubis", "_____tmd_____": "alibaba"}
 
 def respond(scene: Scene, hosts: Mapping[str, tuple[str, dict[str, Any]]] = HOSTS) -> Reply:
     """The reply to one request. ``hosts`` maps a host to the name of its rule and its params."""
-    reply = _by_host(scene, hosts) or _by_path(scene)
+    try:
+        reply = _by_host(scene, hosts) or _by_path(scene)
+    except (ValueError, OverflowError) as error:
+        return answer(f"a parameter makes no sense: {error}\n", 400, "text/plain")
     delay = scene.number("ms") if scene.request.params else 0
     return (Wait(delay / 1000), *reply) if delay > 0 else reply
 

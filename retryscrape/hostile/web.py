@@ -11,6 +11,8 @@ Everything is on 127.0.0.0/8. ``process`` runs it outside of the caller's proces
 from __future__ import annotations
 
 import errno
+import socket
+import ssl
 import tempfile
 import time
 from collections import deque
@@ -85,7 +87,9 @@ class HostileWeb:
         for spec in self._specs:
             await self.add_proxy(spec)
 
-    async def _everywhere(self, name: str, addresses: tuple[str, ...], tls: Any = None) -> int:
+    async def _everywhere(
+        self, name: str, addresses: tuple[str, ...], tls: ssl.SSLContext | None = None
+    ) -> int:
         """One port that is free on all addresses, listened on."""
         for _ in range(_TRIES):
             listeners = [self._listener(f"{name}:{a}", a, self._respond, tls) for a in addresses]
@@ -96,7 +100,12 @@ class HostileWeb:
         raise OSError(errno.EADDRINUSE, f"no port is free on all of {', '.join(addresses)}")
 
     def _listener(
-        self, name: str, address: str, answerer: Responder, tls: Any = None, greeting: Any = None
+        self,
+        name: str,
+        address: str,
+        answerer: Responder,
+        tls: ssl.SSLContext | None = None,
+        greeting: Reply | None = None,
     ) -> Listener:
         listener = Listener(name, address, lambda: Origin(answerer, listener, greeting), tls=tls)
         return listener
@@ -107,7 +116,7 @@ class HostileWeb:
         self._stack.callback(listener.close)
         return listener.port
 
-    async def _one(self, name: str, answerer: Responder, tls: Any = None) -> int:
+    async def _one(self, name: str, answerer: Responder, tls: ssl.SSLContext | None = None) -> int:
         return await self._add(self._listener(name, "127.0.0.1", answerer, tls))
 
     async def _single(self, name: str, authority: Authority, fault: str) -> int:
@@ -254,8 +263,6 @@ def _hold_all(listeners: list[Listener]) -> bool:
 
 def usable_addresses() -> tuple[str, ...]:
     """Those of ``ADDRESSES`` that this machine has (macOS has only the first)."""
-    import socket
-
     usable = []
     for address in ADDRESSES:
         with socket.socket() as sock:

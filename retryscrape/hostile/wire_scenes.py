@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 from retryscrape.hostile.scene import Scenario, Scene
 from retryscrape.hostile.text import article
 from retryscrape.hostile.wire import (
@@ -75,8 +77,6 @@ def _endless(scene: Scene) -> Reply:
 
 def _bomb(scene: Scene) -> Reply:
     """A small gzip body that becomes 300 MB (``?mb=`` changes it)."""
-    import gzip
-
     body = gzip.compress(bytes(int(scene.number("mb", 300) * 1_000_000)), 1, mtime=0)
     return answer(body, headers={"Content-Encoding": "gzip"})
 
