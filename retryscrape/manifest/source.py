@@ -1,0 +1,143 @@
+"""From a manifest's name to an open binary stream, decompressed.
+
+Files, standard input, and through smart_open every URI that it knows. What
+the bytes say is the matter of ``sniff`` and ``read``.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Any, BinaryIO, cast
+
+from retryscrape.manifest.names import STDIN, is_uri, refusal
+
+#: Seconds without a byte after which a remote manifest is given up.
+_TIMEOUT = 60
+
+_BLOCK = 262_144
+
+
+def _zstd(stream: BinaryIO) -> IO[bytes]:
+    import zstandard  # 15 ms that only such a manifest has to pay
+
+    return zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
+
+
+#: By magic and not by suffix: a renamed file, a download decoded on the way, a pipe all work.
+_OPENERS: Mapping[bytes, Callable[[BinaryIO], Any]] = {
+    b"\x1f\x8b": lambda stream: gzip.GzipFile(fileobj=stream),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\0": lzma.LZMAFile,
+    b"\x28\xb5\x2f\xfd": _zstd,
+}
+
+
+@contextmanager
+def open_manifest(source: str, stdin: BinaryIO | None = None) -> Iterator[BinaryIO]:
+    """A readable binary stream of the manifest's decompressed bytes.
+
+    ``source`` is a path, ``-`` (then ``stdin`` is read and left open), or a
+    URI. Raises ManifestError when it cannot be opened.
+    """
+    if source == STDIN:
+        if stdin is None:
+            raise refusal(source, "there is no standard input")
+        yield decompressed(stdin, source)
+        return
+    with _open_raw(source) as raw:
+        yield decompressed(raw, source)
+
+
+def _open_raw(source: str) -> BinaryIO:
+    try:
+        if not is_uri(source):
+            return open(source, "rb")
+        import smart_open  # 100 ms that only a remote manifest has to pay
+
+        web = source.lower().startswith(("http://", "https://"))
+        options = {"timeout": _TIMEOUT} if web else None
+        stream: BinaryIO = smart_open.open(
+            source, "rb", compression="disable", transport_params=options
+        )
+        return stream
+    except Exception as error:  # every transport has errors of its own
+        raise refusal(source, f"cannot be opened: {why(error, source)}") from None
+
+
+def why(error: BaseException, source: str) -> str:
+    """The error in words. Remote libraries quote the URL with its token: only their type counts."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if not is_uri(source) or isinstance(error, ImportError | NotImplementedError):
+        return str(error).splitlines()[0] if str(error) else type(error).__name__
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return f"{type(error).__name__}{f' (HTTP {status})' if status else ''}"
+
+
+def decompressed(stream: BinaryIO, source: str) -> BinaryIO:
+    """The stream itself, or a reader of what is compressed in it."""
+    try:
+        # A file object may be of any kind here; only BufferedReader can look ahead.
+        ahead = stream.read(6)
+    except Exception as error:
+        raise refusal(source, f"cannot be read: {why(error, source)}") from None
+    whole = io.BufferedReader(_Prefixed(ahead, stream), _BLOCK)
+    for magic, opener in _OPENERS.items():
+        if ahead.startswith(magic):
+            return cast("BinaryIO", opener(cast("BinaryIO", whole)))
+    return cast("BinaryIO", whole)
+
+
+class _Prefixed(io.RawIOBase):
+    """Bytes that were read already, then the rest of a stream."""
+
+    def __init__(self, ahead: bytes, stream: BinaryIO) -> None:
+        self._ahead = ahead
+        self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._ahead[: len(buffer)] or self._read(len(buffer))
+        self._ahead = self._ahead[len(block) :]
+        buffer[: len(block)] = block
+        return len(block)
+
+
+def digest(source: str) -> str | None:
+    """A cheap fingerprint of a local file's content; None for anything else.
+
+    Size, and BLAKE2 over the whole of a small file or over head, middle and
+    tail of a large one: a million-line list costs a millisecond.
+    """
+    if source == STDIN or is_uri(source):
+        return None
+    try:
+        size = _regular_size(source)
+        if size is None:
+            return None
+        starts = (0,) if size <= 3 * _BLOCK else (0, size // 2, size - _BLOCK)
+        length = size if len(starts) == 1 else _BLOCK
+        state = hashlib.blake2b(digest_size=16)
+        with open(source, "rb") as file:
+            for start in starts:
+                file.seek(start)
+                state.update(file.read(length))
+    except OSError:
+        return None
+    return f"{size}-{state.hexdigest()}"
+
+
+def _regular_size(path: str) -> int | None:
+    # A pipe must not be opened twice.
+    found = os.stat(path)
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
