@@ -16,7 +16,7 @@ from retryscrape.policy.drawset import DrawSet
 from retryscrape.policy.exit_rows import ExitRow, ExitRowLike, row_of, take_up
 from retryscrape.policy.exit_signals import learn
 from retryscrape.policy.exit_views import HostView, Lane, learned_timeout
-from retryscrape.policy.health import ExitHealth, PairHealth, Signal
+from retryscrape.policy.health import UNKNOWN, ExitHealth, PairHealth, Signal
 from retryscrape.policy.proxies import Exit
 
 __all__ = ["Exit", "Pool", "PoolRules", "Signal"]
@@ -216,7 +216,7 @@ class Pool:
         pair = view.pairs.get(exit_id)
         prior = health.mean
         if pair is None:
-            share = min(1.0, max(0.0, prior * view.welcome_share))
+            share = health.belief.sample(UNKNOWN, self._rng) * view.welcome_share
         else:
             pair.belief.fade(now)
             share = pair.belief.sample(prior, self._rng) * view.speed(pair)

@@ -21,6 +21,8 @@ MOST_EVIDENCE = 20.0
 SURPRISE = 0.3
 #: Weight of what the exit is elsewhere, in the belief on a host that has not seen it.
 PRIOR = 1.5
+#: What is expected of an exit that nobody has tried: unknown ones are worth a try.
+UNKNOWN = 0.9
 #: Below this expected share of successes an exit rests on the host.
 REST_BELOW = 0.5
 #: Seconds that an exit rests on a host which does not let it through, by turn.
@@ -123,8 +125,7 @@ class ExitHealth:
     @property
     def mean(self) -> float:
         """Expected share of attempts that reach the target."""
-        # Optimistic about what is not known: 0.9.
-        return self.belief.mean(0.9)
+        return self.belief.mean(UNKNOWN)
 
     def alive(self, now: float, elapsed: float | None) -> None:
         """It brought an answer of the target; ``elapsed`` seconds if that was a good one."""
