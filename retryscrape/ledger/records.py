@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from retryscrape.policy.outcomes import ErrorClass, Kind, Outcome, Status
+from retryscrape.policy.outcomes import SETTLED, ErrorClass, Kind, Outcome, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,7 @@ class Known:
     not_before: float | None
     fields: Mapping[str, Any] | None
     same_as: str | None
+    job_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,3 +117,142 @@ class Result:
     job_id: str | None = None
     fields: Mapping[str, Any] | None = None
     same_as: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Rows of a batch, counted by (status, outcome, error class)."""
+
+    groups: Mapping[tuple[Status, Outcome | None, ErrorClass | None], int]
+
+    @property
+    def total(self) -> int:
+        """All rows of the batch."""
+        return sum(self.groups.values())
+
+    @property
+    def by_status(self) -> dict[Status, int]:
+        """Rows by status; every status is present."""
+        found = dict.fromkeys(Status, 0)
+        for (status, _, _), rows in self.groups.items():
+            found[status] += rows
+        return found
+
+    @property
+    def by_outcome(self) -> dict[Outcome | None, int]:
+        """Rows by outcome; ``None`` stands for rows that came to nothing yet."""
+        found: dict[Outcome | None, int] = {}
+        for (_, outcome, _), rows in self.groups.items():
+            found[outcome] = found.get(outcome, 0) + rows
+        return found
+
+    @property
+    def open(self) -> int:
+        """Rows that a crawl would take up, parked ones included."""
+        return sum(
+            rows
+            for (status, _, error_class), rows in self.groups.items()
+            if status is Status.PENDING
+            or (status is Status.FAILED and error_class is not ErrorClass.PERMANENT)
+        )
+
+    @property
+    def unresolved(self) -> int:
+        """Rows that are neither a success nor settled (gone, refused, rejected)."""
+        return sum(
+            rows
+            for (status, outcome, _), rows in self.groups.items()
+            if status is not Status.SUCCESS and outcome not in SETTLED
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchInfo:
+    """A batch as it stands when a run opens it.
+
+    ``lines``, ``urls``, ``duplicates`` and ``rejected`` count what was read so
+    far; ``parked`` rows are open and wait for their ``not_before``, ``due``
+    rows are open and do not. ``read_to`` is the last line of this manifest that
+    became rows, ``complete`` says that its end was reached.
+    """
+
+    batch_id: str
+    new: bool
+    manifest: str
+    manifest_changed: bool
+    lines: int
+    urls: int
+    duplicates: int
+    rejected: int
+    passes: int
+    counts: Mapping[Status, int]
+    parked: int
+    due: int
+    read_to: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """What ``add_rows`` did: three counts, and the keys that got their row just now."""
+
+    new: int
+    duplicates: int
+    rejected: int
+    fresh: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRow:
+    """What a run learned of a host. Times are epoch seconds, ``state`` is JSON text."""
+
+    host: str
+    paused_until: float | None = None
+    pause_reason: str | None = None
+    blocks: int = 0
+    best_rung: str | None = None
+    best_until: float | None = None
+    state: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitRow:
+    """The health of an exit on a host; ``host`` is ``""`` for the exit's global part.
+
+    ``exit`` is the redacted name. ``elapsed`` is in seconds, ``updated_at`` an
+    epoch second, ``state`` JSON text for whatever the policy keeps.
+    """
+
+    exit: str
+    host: str = ""
+    ok: float = 0.0
+    fail: float = 0.0
+    bytes: int = 0
+    cost: float = 0.0
+    elapsed: float | None = None
+    updated_at: float | None = None
+    state: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """One run over a batch; ``stats`` is a small mapping of numbers and texts."""
+
+    job_id: str
+    batch_id: str
+    started_at: str
+    finished_at: str | None = None
+    finish_reason: str | None = None
+    stats: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRow:
+    """How far one manifest of a batch was read."""
+
+    batch_id: str
+    manifest: str
+    shard: str
+    digest: str | None
+    read_to: int
+    complete: bool

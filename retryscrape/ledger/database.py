@@ -1,0 +1,123 @@
+"""A connection to the ledger's database: opening, transactions, statements.
+
+No table of the ledger is named here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Self
+
+from sqlalchemy import Connection, Engine, Table
+
+from retryscrape.ledger.dialect import DATABASE_ERRORS, Dialect, LedgerError
+from retryscrape.ledger.schema import migrate
+
+# Below the parameter limits of both databases (32,766 and 65,535), and few
+# enough that a full slice stays one cached statement.
+SLICE = 500
+
+
+class Database:
+    """An open ledger. Threads may share it: every transaction has its own connection."""
+
+    def __init__(self, engine: Engine, dialect: Dialect) -> None:
+        self._engine = engine
+        self.dialect = dialect
+        # Threads of one process queue here; between processes SQLite polls.
+        self._writers = threading.Lock()
+
+    @classmethod
+    def open(cls, url_or_path: str, *, create: bool = True) -> Self:
+        """Open the ledger at a path or database URL, and bring its schema up.
+
+        Without ``create`` a missing ledger is an error. Raises LedgerError with
+        a sentence for whatever keeps it from being used.
+        """
+        dialect = Dialect(url_or_path)
+        if dialect.sqlite:
+            _check_file(Path(dialect.name), create=create)
+        ledger = cls(dialect.engine(), dialect)
+        try:
+            ledger._start(create)
+        except BaseException:
+            ledger.close()
+            raise
+        return ledger
+
+    def _start(self, create: bool) -> None:
+        with self._sentences():
+            self.dialect.prepare(self._engine)
+        with self.writing() as connection:
+            migrate(connection, self.dialect, create=create)
+
+    def close(self) -> None:
+        """Close all idle connections. Calling it twice does no harm."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection for statements that only read, on one snapshot. Raises LedgerError."""
+        with self._sentences(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction, committed when the block ends. Raises LedgerError."""
+        with self._writers, self._sentences(), self._engine.connect() as connection:
+            connection = connection.execution_options(ledger_write=True)
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def _sentences(self) -> Iterator[None]:
+        try:
+            yield
+        except DATABASE_ERRORS as error:
+            raise self.dialect.error(error) from None
+
+    def placeholders(self, count: int) -> str:
+        """``count`` parameters, separated by commas."""
+        return ", ".join([self.dialect.placeholder] * count)
+
+
+def slices(items: Sequence[Any], size: int = SLICE) -> Iterator[Sequence[Any]]:
+    """``items`` in pieces of at most ``size``."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+@lru_cache(maxsize=64)
+def insert_text(table: Table, columns: tuple[str, ...], placeholder: str, conflict: str) -> str:
+    """An INSERT for ``executemany`` with tuples.
+
+    Text, not a Core construct: through Core a row costs several times as much
+    (it builds and reorders a dictionary per row), and this is on the path of
+    every result.
+    """
+    values = ", ".join([placeholder] * len(columns))
+    names = ", ".join(columns)
+    return f"INSERT INTO {table.name} ({names}) VALUES ({values}) {conflict}"  # noqa: S608
+
+
+def _check_file(path: Path, *, create: bool) -> None:
+    if path.is_dir():
+        raise LedgerError(f"ledger {path} is a folder, not a file")
+    if path.exists():
+        return
+    if not create:
+        raise LedgerError(f"no ledger at {path.absolute()}: crawl something first")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LedgerError(f"ledger {path} cannot be made: {error.strerror}") from None

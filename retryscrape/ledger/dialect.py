@@ -1,0 +1,183 @@
+"""All that differs between databases, and the sentences for what goes wrong with them.
+
+Other modules hold portable SQL only. SQLite and PostgreSQL (psycopg 3) are known.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    NoSuchModuleError,
+    OperationalError,
+    ProgrammingError,
+    SQLAlchemyError,
+)
+
+from retryscrape.policy.redact import mask_text
+
+#: How long a transaction waits for another process's, in seconds.
+BUSY_TIMEOUT = 30.0
+
+# What WAL with synchronous=NORMAL promises: a killed process loses nothing that
+# was committed, and no crash ever damages the file. A power cut may take back the
+# last commits (those since the last checkpoint): these URLs are fetched again.
+# FULL would keep them for one fsync a commit (milliseconds on a disk).
+_PRAGMAS = ("PRAGMA synchronous=NORMAL", f"PRAGMA busy_timeout={int(BUSY_TIMEOUT * 1000)}")
+
+# SQLite's primary result codes (sqlite.org/rescode.html): sentence, worth trying again.
+_SQLITE_SENTENCES: dict[int, tuple[str, bool]] = {
+    sqlite3.SQLITE_BUSY: (f"is locked by another process for more than {BUSY_TIMEOUT:g} s", True),
+    sqlite3.SQLITE_LOCKED: ("is locked by another process", True),
+    sqlite3.SQLITE_FULL: ("cannot be written: the disk is full", True),
+    sqlite3.SQLITE_IOERR: ("cannot be read or written: the disk is full or broken", True),
+    sqlite3.SQLITE_CANTOPEN: (
+        "cannot be opened: its folder is missing, not writable, or the name is a folder's",
+        True,
+    ),
+    sqlite3.SQLITE_PERM: ("cannot be opened: permission denied", False),
+    sqlite3.SQLITE_READONLY: ("is read-only", False),
+    sqlite3.SQLITE_NOTADB: ("is not a ledger: the file is no SQLite database", False),
+    sqlite3.SQLITE_CORRUPT: (
+        "is damaged: move it away and put a copy in its place, or start a new one",
+        False,
+    ),
+}
+
+
+class LedgerError(Exception):
+    """The ledger cannot be used; the message is one sentence without secrets.
+
+    ``retryable`` says whether the same call may succeed a little later,
+    ``row_fault`` that the database would take other rows.
+    """
+
+    def __init__(self, sentence: str, *, retryable: bool = False, row_fault: bool = False) -> None:
+        super().__init__(sentence)
+        self.retryable = retryable
+        self.row_fault = row_fault
+
+
+class Dialect:
+    """One database: its engine, the ways in which its SQL differs, its errors."""
+
+    def __init__(self, url_or_path: str) -> None:
+        self.url = _parse(url_or_path)
+        self.sqlite = self.url.get_backend_name() == "sqlite"
+        #: How a statement names its parameters, and what locks the rows it selects.
+        self.placeholder = "?" if self.sqlite else "%s"
+        self.for_update = "" if self.sqlite else " FOR UPDATE"
+        self.name = self.url.database or "" if self.sqlite else _shown(self.url)
+
+    def engine(self) -> Engine:
+        """A new engine; nothing is connected yet. Raises LedgerError without a driver."""
+        try:
+            engine = create_engine(self.url, pool_size=5, max_overflow=20)
+        except (ImportError, NoSuchModuleError):
+            raise LedgerError(
+                f"ledger {self.name}: no driver for this database is installed"
+                " (pip install 'retryscrape[postgres]')"
+            ) from None
+        if self.sqlite:
+            event.listen(engine, "connect", _on_sqlite_connect)
+            event.listen(engine, "begin", _on_sqlite_begin)
+        return engine
+
+    def prepare(self, engine: Engine) -> None:
+        """Once per open: the journal mode, which SQLite keeps in the file."""
+        if self.sqlite:
+            connection = engine.raw_connection()  # not to be changed inside a transaction
+            try:
+                connection.cursor().execute("PRAGMA journal_mode=WAL")
+            finally:
+                connection.close()
+
+    def lock_schema(self, connection: Connection) -> None:
+        """Keep other processes from migrating until the transaction ends."""
+        if not self.sqlite:  # SQLite's write transaction does so already
+            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7248137)")
+
+    def error(self, error: Exception) -> LedgerError:
+        """``error`` as a sentence. Takes what SQLAlchemy or a driver raises."""
+        original: Any = error.orig if isinstance(error, DBAPIError) else error
+        text = mask_text(" ".join(str(original).split()), _secrets(self.url))
+        gone = isinstance(error, DBAPIError) and error.connection_invalidated
+        if isinstance(error, _ROW_FAULTS) and not gone:
+            return LedgerError(f"ledger {self.name} refuses a row: {text}", row_fault=True)
+        if isinstance(original, sqlite3.Error):
+            return self._sqlite_error(original)
+        lost = gone or isinstance(error, OperationalError)
+        return LedgerError(f"ledger {self.name}: {text}", retryable=lost)
+
+    def _sqlite_error(self, error: sqlite3.Error) -> LedgerError:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is None and "not a database" in str(error):
+            code = sqlite3.SQLITE_NOTADB
+        # Extended codes carry the primary one in their low byte.
+        sentence, retryable = _SQLITE_SENTENCES.get((code or 0) & 0xFF, (f": {error}", False))
+        space = "" if sentence.startswith(":") else " "
+        return LedgerError(f"ledger {self.name}{space}{sentence}", retryable=retryable)
+
+
+# A value that the database or its driver cannot hold (the last two come as they are).
+_ROW_FAULTS = (
+    DataError,
+    IntegrityError,
+    InterfaceError,
+    ProgrammingError,
+    OverflowError,
+    UnicodeError,
+)
+#: What the database layer may raise: to be turned into a sentence by ``Dialect.error``.
+DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OverflowError, UnicodeError)
+
+
+def _parse(url_or_path: str) -> URL:
+    if "://" not in url_or_path:
+        return URL.create("sqlite", database=str(Path(url_or_path)))
+    scheme = url_or_path.partition("://")[0]
+    try:
+        url = make_url(url_or_path)
+        backend = url.get_backend_name()
+    except (ArgumentError, ValueError):
+        raise LedgerError(f"the ledger's database URL ({scheme}://...) cannot be read") from None
+    if backend in {"postgres", "postgresql"}:
+        return url.set(drivername="postgresql+psycopg")
+    if backend != "sqlite":
+        raise LedgerError(
+            f"the ledger's database URL must start with sqlite:// or postgresql://, not {scheme}://"
+        )
+    if not url.database or url.database == ":memory:":
+        raise LedgerError("the ledger cannot live in memory: name a file (sqlite:///out/ledger.db)")
+    return url
+
+
+def _shown(url: URL) -> str:
+    """The URL without password, and without its query (it may hold one, too)."""
+    return url.set(query={}).render_as_string(hide_password=True)
+
+
+def _secrets(url: URL) -> list[str]:
+    values = [url.password] if isinstance(url.password, str) else []
+    return values + [value for value in url.query.values() if isinstance(value, str)]
+
+
+def _on_sqlite_connect(connection: Any, _record: Any) -> None:
+    # The driver's own BEGIN is late and deferred: two writers would then meet in
+    # the middle of their transactions, where SQLite cannot wait but must fail.
+    connection.isolation_level = None
+    for pragma in _PRAGMAS:
+        connection.execute(pragma)
+
+
+def _on_sqlite_begin(connection: Connection) -> None:
+    write = connection.get_execution_options().get("ledger_write", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")

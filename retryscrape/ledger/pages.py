@@ -1,0 +1,161 @@
+"""The page store: one file per successful row, below ``OUT/BATCH/pages``.
+
+No database here. Names are hashes: nothing of a URL reaches the file system.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+#: File suffix by content type; everything else is ``.bin``.
+SUFFIXES: Mapping[str, str] = {
+    "text/html": ".html",
+    "application/xhtml+xml": ".html",
+    "application/json": ".json",
+    "text/json": ".json",
+    "application/x-ndjson": ".json",
+    "application/xml": ".xml",
+    "text/xml": ".xml",
+    "text/plain": ".txt",
+    "text/css": ".css",
+    "text/csv": ".csv",
+    "text/markdown": ".md",
+    "text/javascript": ".js",
+    "application/javascript": ".js",
+    "application/pdf": ".pdf",
+    "application/zip": ".zip",
+    "application/gzip": ".gz",
+    "image/png": ".png",
+    "image/jpeg": ".jpg",
+    "image/gif": ".gif",
+    "image/webp": ".webp",
+    "image/avif": ".avif",
+    "image/svg+xml": ".svg",
+    "image/x-icon": ".ico",
+    "audio/mpeg": ".mp3",
+    "video/mp4": ".mp4",
+}
+OTHER_SUFFIX = ".bin"
+_ALL_SUFFIXES = tuple(sorted({*SUFFIXES.values(), OTHER_SUFFIX}))
+_STRUCTURED = {"json": ".json", "xml": ".xml"}
+
+_NAME_LIMIT = 100
+# Folders beside these would be taken for a batch, or the batch for them; the
+# rest cannot be a folder's name on some system that OUT may be copied to.
+_RESERVED = frozenset({"con", "prn", "aux", "nul", "ledger.db", "ledger.db-wal", "ledger.db-shm"})
+_FORBIDDEN = frozenset('/\\:*?"<>|')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageFile:
+    """A page to be stored; ``content_type`` is the header's value as received."""
+
+    body: bytes
+    content_type: str | None = None
+
+
+def suffix_of(content_type: str | None) -> str:
+    """The suffix for a ``Content-Type`` header's value, parameters and case ignored."""
+    essence = (content_type or "").partition(";")[0].strip().lower()
+    return SUFFIXES.get(essence) or _STRUCTURED.get(essence.rpartition("+")[2], OTHER_SUFFIX)
+
+
+def page_path(batch_id: str, url: str, content_type: str | None) -> str:
+    """Where a page lies, relative to OUT: ``BATCH/pages/ab/abcdef0123456789.html``."""
+    name = hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{batch_id}/pages/{name[:2]}/{name}{suffix_of(content_type)}"
+
+
+def check_batch_name(name: str) -> str | None:
+    """Why ``name`` cannot be a batch (it becomes a folder), or ``None`` if it can."""
+    if not name.strip():
+        return "it is empty"
+    if len(name.encode("utf-8", "replace")) > _NAME_LIMIT:
+        return f"it is longer than {_NAME_LIMIT} bytes"
+    if not name.isprintable():
+        return "it holds a control character"
+    if forbidden := sorted(_FORBIDDEN.intersection(name)):
+        return f"it holds the character {forbidden[0]}"
+    if name.startswith((".", "-", "~")) or name != name.strip() or name.endswith("."):
+        return "it starts with one of . - ~ or a space, or ends with a dot or a space"
+    if name.lower() in _RESERVED or name.lower().partition(".")[0] in {"con", "prn", "aux", "nul"}:
+        return "this name is reserved"
+    return None
+
+
+class PageStore:
+    """Writes pages below ``out``. One thread at a time."""
+
+    def __init__(self, out: str | os.PathLike[str]) -> None:
+        self.out = Path(out)
+        self._folders: set[Path] = set()
+
+    def write(self, path: str, body: bytes) -> None:
+        """Put ``body`` at ``path`` (relative to OUT), whole or not at all. Raises OSError.
+
+        A file of the same URL under another suffix goes away: one file a row.
+
+        No fsync per page: it would cost more than the page's download (5 to 30 ms
+        on a disk). After a power cut a page may be missing or short, which its
+        size and hash in the ledger tell ``reconcile``.
+        """
+        target = self.out / path
+        try:
+            self._put(target, body)
+        except FileNotFoundError:  # somebody removed the folder under way
+            self._folders.discard(target.parent)
+            self._put(target, body)
+        for suffix in _ALL_SUFFIXES:  # a look is 2 microseconds; listing the folder is milliseconds
+            if suffix != target.suffix and (stale := target.with_suffix(suffix)).exists():
+                stale.unlink(missing_ok=True)
+
+    def _put(self, target: Path, body: bytes) -> None:
+        if target.parent not in self._folders:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._folders.add(target.parent)
+        with replacing_file(target) as file:
+            file.write(body)
+
+
+@contextmanager
+def replacing_file(target: Path) -> Iterator[IO[bytes]]:
+    """A new file in the same folder that takes ``target``'s place when the block ends well.
+
+    The reader of ``target`` sees the old content or the new, never a part.
+    Raises OSError; nothing of the new file stays behind then.
+    """
+    # The process id keeps two processes apart; within one, a target has one writer.
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+        temporary.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_index(target: Path, pages: Iterable[tuple[str, str]]) -> int:
+    """Write ``index.tsv``: file, tab, URL, a line a page; returns the number of lines.
+
+    Backslash, tab, newline and carriage return in a URL are escaped as
+    ``\\\\ \\t \\n \\r``. Raises OSError.
+    """
+    lines = 0
+    with replacing_file(target) as file:
+        for path, url in pages:
+            text = f"{path}\t{url.translate(_ESCAPES)}\n"
+            file.write(text.encode("utf-8", "surrogatepass"))
+            lines += 1
+    return lines
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})

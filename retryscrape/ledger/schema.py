@@ -1,0 +1,265 @@
+"""The tables of the ledger, and how older ledgers are brought up to them.
+
+DESIGN.md section 4 is the source of names and columns: they are a contract.
+``reads`` and ``schema_version`` are our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Double,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    func,
+    inspect,
+    select,
+)
+
+from retryscrape.ledger.dialect import Dialect, LedgerError
+
+metadata = MetaData()
+
+# Keys compare byte by byte everywhere; PostgreSQL's default is the locale's order.
+_KEY = Text().with_variant(String(collation="C"), "postgresql")
+
+
+def _key(name: str) -> Column[str]:
+    return Column(name, _KEY, nullable=False)
+
+
+def _count(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False, server_default="0")
+
+
+def _amount(name: str) -> Column[float]:
+    return Column(name, Double, nullable=False, server_default="0")
+
+
+batches = Table(
+    "batches",
+    metadata,
+    _key("batch_id"),
+    Column("manifest", Text),
+    Column("created_at", Text),
+    _count("lines"),
+    _count("urls"),
+    _count("duplicates"),
+    _count("rejected"),
+    _count("passes"),
+    PrimaryKeyConstraint("batch_id"),
+)
+
+entries = Table(
+    "entries",
+    metadata,
+    _key("batch_id"),
+    _key("url"),
+    # 0 where a row comes from no manifest: NULLs sort differently in each database.
+    _count("line"),
+    Column("host", _KEY, nullable=False, server_default=""),
+    Column("status", Text, nullable=False),
+    Column("outcome", Text),
+    Column("error_class", Text),
+    Column("http_code", Integer),
+    Column("vendor", Text),
+    Column("kind", Text),
+    Column("reason", Text),
+    _count("attempts"),
+    _count("passes"),
+    _amount("cost"),
+    _count("bytes"),
+    Column("rung", Text),
+    _count("escalate"),
+    Column("not_before", Double),
+    Column("last_error_at", Text),
+    Column("final_url", Text),
+    Column("page_path", Text),
+    Column("page_sha256", Text),
+    Column("page_bytes", BigInteger),
+    Column("content_type", Text),
+    Column("job_id", Text),
+    Column("fields", Text),
+    Column("same_as", _KEY),
+    PrimaryKeyConstraint("batch_id", "url"),
+)
+
+# Open rows and the failures feed, in the order of the manifest; empty when all is well.
+Index(
+    "entries_open",
+    entries.c.batch_id,
+    entries.c.line,
+    entries.c.url,
+    sqlite_where=entries.c.status != "success",
+    postgresql_where=entries.c.status != "success",
+)
+# Covers every count (a million rows in well under a second), and rows by host.
+Index(
+    "entries_counts",
+    entries.c.batch_id,
+    entries.c.host,
+    entries.c.status,
+    entries.c.outcome,
+    entries.c.error_class,
+)
+Index(
+    "entries_parked",
+    entries.c.batch_id,
+    entries.c.not_before,
+    sqlite_where=entries.c.not_before.is_not(None),
+    postgresql_where=entries.c.not_before.is_not(None),
+)
+Index(
+    "entries_same_as",
+    entries.c.batch_id,
+    entries.c.same_as,
+    sqlite_where=entries.c.same_as.is_not(None),
+    postgresql_where=entries.c.same_as.is_not(None),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    _key("batch_id"),
+    _key("url"),
+    _count("n"),
+    Column("started_at", Text),
+    Column("elapsed", Double),
+    Column("rung", Text),
+    Column("exit", Text),
+    Column("http_code", Integer),
+    Column("outcome", Text, nullable=False),
+    Column("vendor", Text),
+    Column("kind", Text),
+    Column("evidence", Text),
+    Column("reason", Text),
+    Column("decision", Text),
+    _amount("waited"),
+    _count("bytes"),
+    _amount("cost"),
+    _key("job_id"),
+    UniqueConstraint("batch_id", "url", "n", "job_id"),
+)
+
+hosts = Table(
+    "hosts",
+    metadata,
+    _key("host"),
+    Column("paused_until", Double),
+    Column("pause_reason", Text),
+    _count("blocks"),
+    Column("best_rung", Text),
+    Column("best_until", Double),
+    Column("state", Text),
+    PrimaryKeyConstraint("host"),
+)
+
+exits = Table(
+    "exits",
+    metadata,
+    _key("exit"),
+    _key("host"),
+    _amount("ok"),
+    _amount("fail"),
+    _count("bytes"),
+    _amount("cost"),
+    Column("elapsed", Double),
+    Column("updated_at", Double),
+    Column("state", Text),
+    PrimaryKeyConstraint("exit", "host"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    _key("job_id"),
+    _key("batch_id"),
+    Column("started_at", Text),
+    Column("finished_at", Text),
+    Column("finish_reason", Text),
+    Column("stats", Text),
+    PrimaryKeyConstraint("job_id"),
+    Index("jobs_batch", "batch_id", "started_at"),
+)
+
+reads = Table(
+    "reads",
+    metadata,
+    _key("batch_id"),
+    _key("manifest"),
+    _key("shard"),
+    Column("digest", Text),
+    _count("read_to"),
+    _count("complete"),
+    # 1 while the first reading of this manifest goes on: only then is a line
+    # whose row exists already a duplicate, and not the same line read again.
+    _count("first"),
+    PrimaryKeyConstraint("batch_id", "manifest", "shard"),
+)
+
+schema_version = Table(
+    "schema_version",
+    metadata,
+    Column("version", Integer, nullable=False),
+    Column("name", Text, nullable=False),
+    PrimaryKeyConstraint("version"),
+)
+
+
+def _create_tables(connection: Connection) -> None:
+    metadata.create_all(connection, checkfirst=False)
+
+
+#: In order; a ledger's version is how many of them it has seen. Append only.
+MIGRATIONS: tuple[tuple[str, Callable[[Connection], None]], ...] = (
+    ("create the tables", _create_tables),
+)
+
+
+def migrate(connection: Connection, dialect: Dialect, *, create: bool = True) -> None:
+    """Bring the ledger up to this version, inside the caller's transaction.
+
+    Each change and the record of it are committed together. Raises LedgerError
+    for a database that is somebody else's, damaged, newer, or (without
+    ``create``) empty.
+    """
+    dialect.lock_schema(connection)
+    found = set(inspect(connection).get_table_names())
+    version = _version(connection, found, dialect, create)
+    for number, (name, change) in enumerate(MIGRATIONS, start=1):
+        if number > version:
+            change(connection)
+            connection.execute(schema_version.insert().values(version=number, name=name))
+
+
+def _version(connection: Connection, found: set[str], dialect: Dialect, create: bool) -> int:
+    ours = set(metadata.tables)
+    if schema_version.name not in found:
+        # In a PostgreSQL database other people's tables may live beside ours.
+        if found if dialect.sqlite else found & ours:
+            raise LedgerError(
+                f"ledger {dialect.name} is not a ledger: the database holds other tables"
+            )
+        if not create:
+            raise LedgerError(f"ledger {dialect.name} is empty: no batch was crawled into it yet")
+        return 0
+    version = connection.execute(select(func.max(schema_version.c.version))).scalar() or 0
+    if version > len(MIGRATIONS):
+        raise LedgerError(
+            f"ledger {dialect.name} was written by a newer retryscrape (schema {version},"
+            f" this one knows {len(MIGRATIONS)}): update retryscrape"
+        )
+    missing = sorted(ours - found)
+    if missing and version == len(MIGRATIONS):
+        raise LedgerError(f"ledger {dialect.name} is damaged: table {missing[0]} is missing")
+    return version

@@ -1,0 +1,280 @@
+"""The ledger itself: batches begin, lines become rows, results are merged in.
+
+What wins when two results meet is merge.py's; questions are queries.py's.
+Every method is one transaction and may be called from any thread.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from sqlalchemy import ColumnElement, Connection, and_, select
+
+from retryscrape.ledger.addition import Addition, keys_of
+from retryscrape.ledger.database import insert_text, slices
+from retryscrape.ledger.merge import merge
+from retryscrape.ledger.queries import Queries
+from retryscrape.ledger.records import Added, AttemptRecord, BatchInfo, NewRow, Result
+from retryscrape.ledger.rows import (
+    ATTEMPT_COLUMNS,
+    ENTRY_COLUMNS,
+    attempt_row,
+    clean,
+    entry_row,
+)
+from retryscrape.ledger.schema import attempts as attempts_table
+from retryscrape.ledger.schema import batches, entries, reads
+from retryscrape.ledger.state import replacing
+from retryscrape.ledger.times import iso
+from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
+
+_KEY = ("batch_id", "url")
+_NEW_ONLY = "ON CONFLICT (batch_id, url) DO NOTHING"
+# A row that another process made a success since we looked stays one.
+_MERGED = (
+    f"{replacing(ENTRY_COLUMNS, _KEY)}"
+    " WHERE entries.status <> 'success' OR excluded.status = 'success'"
+)
+_COUNTERS = ("batch_id", "manifest", "lines", "urls", "duplicates", "rejected", "passes")
+_ONCE = "ON CONFLICT (batch_id, url, n, job_id) DO NOTHING"
+
+
+class Ledger(Queries):
+    """An open ledger. Make one with ``Ledger.open(url_or_path)``."""
+
+    def open_batch(
+        self,
+        batch_id: str,
+        manifest: str,
+        digest: str | None,
+        *,
+        now: float,
+        shard: str = "",
+    ) -> BatchInfo:
+        """Begin or go on with a batch, and with reading ``manifest`` into it.
+
+        ``digest`` stands for the manifest's content (``None``: not known): if it
+        is another than before, reading starts again at the first line.
+        ``shard`` keeps the readings of several processes apart. ``now`` is an
+        epoch second.
+        """
+        manifest = clean(manifest)
+        with self.writing() as connection:
+            new = _ensure_batch(connection, batch_id, manifest, now)
+            changed = _ensure_read(connection, batch_id, manifest, shard, digest)
+            batch = (
+                connection.execute(select(batches).where(batches.c.batch_id == batch_id))
+                .mappings()
+                .one()
+            )
+            read = connection.execute(
+                select(reads.c.read_to, reads.c.complete).where(_read_is(batch_id, manifest, shard))
+            ).one()
+        counts = self.counts(batch_id)
+        parked = self.parked(batch_id, now)
+        return BatchInfo(
+            **{name: batch[name] for name in _COUNTERS},
+            new=new,
+            manifest_changed=changed and batch["manifest"] == manifest,
+            counts=counts.by_status,
+            parked=parked,
+            due=counts.open - parked,
+            read_to=read.read_to,
+            complete=bool(read.complete),
+        )
+
+    def add_rows(
+        self,
+        batch_id: str,
+        rows: Sequence[NewRow],
+        *,
+        manifest: str,
+        read_to: int,
+        job_id: str | None,
+        now: float,
+        shard: str = "",
+    ) -> Added:
+        """Make rows of lines that have none yet, and note how far the manifest was read.
+
+        Existing rows are never touched. ``read_to`` is the number of the last
+        line that these rows stand for, ``now`` an epoch second.
+        """
+        manifest = clean(manifest)
+        with self.writing() as connection:
+            first = connection.execute(
+                select(reads.c.first).where(_read_is(batch_id, manifest, shard))
+            ).scalar()
+            known = self._known(connection, batch_id, [key for row in rows for key in keys_of(row)])
+            addition = Addition(
+                known, first_reading=bool(first), rejected_at=iso(now), job_id=job_id
+            )
+            made = [entry for row in rows if (entry := addition.take(batch_id, row)) is not None]
+            if made:
+                self._put(connection, made, _NEW_ONLY)
+            added = addition.added()
+            _count_lines(connection, batch_id, added)
+            connection.execute(
+                reads.update()
+                .where(_read_is(batch_id, manifest, shard), reads.c.read_to < read_to)
+                .values(read_to=read_to)
+            )
+        return added
+
+    def finish_read(self, batch_id: str, manifest: str, *, shard: str = "") -> None:
+        """The end of the manifest was reached: every line of it has its row."""
+        change = reads.update().where(_read_is(batch_id, clean(manifest), shard)).values(complete=1)
+        with self.writing() as connection:
+            connection.execute(change)
+
+    def write(self, results: Iterable[Result], attempts: Iterable[AttemptRecord] = ()) -> None:
+        """Merge results and append attempts, in one transaction.
+
+        Attempts also raise the totals of their rows, so that a killed process
+        loses no count. Writing the same things again, or in another order,
+        gives the same ledger.
+        """
+        results, attempts = list(results), list(attempts)
+        keys: dict[str, dict[str, None]] = defaultdict(dict)
+        items: list[Result | AttemptRecord] = [*results, *attempts]
+        for item in items:
+            keys[item.batch_id][clean(item.url)] = None
+        with self.writing() as connection:
+            if attempts:
+                self._append(connection, attempts)
+            for batch_id, urls in keys.items():
+                before = self._entries(connection, batch_id, list(urls), lock=True)
+                after = _merged(before, (r for r in results if r.batch_id == batch_id))
+                if attempts:
+                    totals = self._totals(connection, batch_id, list(urls))
+                    after = {url: _raised(row, totals.get(url)) for url, row in after.items()}
+                changed = [row for url, row in after.items() if row != before.get(url)]
+                if changed:
+                    self._put(connection, changed, _MERGED)
+
+    def reopen(self, batch_id: str, urls: Sequence[str], *, reason: str, now: float) -> int:
+        """Put rows back on the worklist, successes too: their page is lost or was no good.
+
+        The one way in which a success ends. Returns how many rows there were.
+        """
+        with self.writing() as connection:
+            found = self._entries(connection, batch_id, [clean(url) for url in urls], lock=True)
+            rows = [_reopened(row, reason, iso(now)) for row in found.values()]
+            if rows:
+                self._put(connection, rows, replacing(ENTRY_COLUMNS, _KEY))
+        return len(rows)
+
+    def mark_pass(self, batch_id: str) -> int:
+        """Count one more pass over the batch; returns how many there are now."""
+        this = batches.c.batch_id == batch_id
+        with self.writing() as connection:
+            connection.execute(batches.update().where(this).values(passes=batches.c.passes + 1))
+            return int(connection.execute(select(batches.c.passes).where(this)).scalar() or 0)
+
+    def _put(self, connection: Connection, rows: Iterable[Result], conflict: str) -> None:
+        text = insert_text(entries, ENTRY_COLUMNS, self.dialect.placeholder, conflict)
+        connection.exec_driver_sql(text, [entry_row(row) for row in rows])
+
+    def _append(self, connection: Connection, attempts: Iterable[AttemptRecord]) -> None:
+        text = insert_text(attempts_table, ATTEMPT_COLUMNS, self.dialect.placeholder, _ONCE)
+        connection.exec_driver_sql(text, [attempt_row(record) for record in attempts])
+
+    def _totals(
+        self, connection: Connection, batch_id: str, urls: Sequence[str]
+    ) -> dict[str, tuple[int, float, int]]:
+        """What the history of these URLs adds up to: attempts, cost, bytes."""
+        found = {}
+        for piece in slices(urls):
+            text = (
+                "SELECT url, MAX(n), SUM(cost), SUM(bytes) FROM attempts"  # noqa: S608
+                f" WHERE batch_id = {self.dialect.placeholder}"
+                f" AND url IN ({self.placeholders(len(piece))}) GROUP BY url"
+            )
+            for url, *totals in connection.exec_driver_sql(text, (batch_id, *piece)):
+                found[url] = (int(totals[0]), float(totals[1]), int(totals[2]))
+        return found
+
+
+def _merged(before: Mapping[str, Result], results: Iterable[Result]) -> dict[str, Result]:
+    after = dict(before)
+    for result in results:
+        key = clean(result.url)
+        after[key] = merge(after.get(key), result)
+    return after
+
+
+def _raised(row: Result, totals: tuple[int, float, int] | None) -> Result:
+    if totals is None or (
+        row.attempts >= totals[0] and row.cost >= totals[1] and row.bytes >= totals[2]
+    ):
+        return row
+    return replace(
+        row,
+        attempts=max(row.attempts, totals[0]),
+        cost=max(row.cost, totals[1]),
+        bytes=max(row.bytes, totals[2]),
+    )
+
+
+def _reopened(row: Result, reason: str, at: str) -> Result:
+    return replace(
+        row,
+        status=Status.FAILED,
+        outcome=Outcome.NO_RESULT,
+        error_class=ErrorClass.RETRYABLE,
+        reason=reason,
+        last_error_at=at,
+        page_path=None,
+        page_sha256=None,
+        page_bytes=None,
+        content_type=None,
+    )
+
+
+def _ensure_batch(connection: Connection, batch_id: str, manifest: str, now: float) -> bool:
+    """Make the batch if there is none; returns whether it was made."""
+    if connection.execute(select(batches.c.batch_id).where(batches.c.batch_id == batch_id)).first():
+        return False
+    connection.execute(
+        batches.insert().values(batch_id=batch_id, manifest=manifest, created_at=iso(now))
+    )
+    return True
+
+
+def _ensure_read(
+    connection: Connection, batch_id: str, manifest: str, shard: str, digest: str | None
+) -> bool:
+    """Note that ``manifest`` is read; returns whether its content changed since."""
+    this = _read_is(batch_id, manifest, shard)
+    found = connection.execute(select(reads.c.digest).where(this)).first()
+    if found is None:
+        connection.execute(
+            reads.insert().values(
+                batch_id=batch_id, manifest=manifest, shard=shard, digest=digest, first=1
+            )
+        )
+        return False
+    if digest is None or found.digest == digest:
+        return False
+    connection.execute(
+        reads.update().where(this).values(digest=digest, read_to=0, complete=0, first=0)
+    )
+    return found.digest is not None
+
+
+def _read_is(batch_id: str, manifest: str, shard: str) -> ColumnElement[bool]:
+    return and_(reads.c.batch_id == batch_id, reads.c.manifest == manifest, reads.c.shard == shard)
+
+
+def _count_lines(connection: Connection, batch_id: str, added: Added) -> None:
+    connection.execute(
+        batches.update()
+        .where(batches.c.batch_id == batch_id)
+        .values(
+            lines=batches.c.lines + added.new + added.duplicates + added.rejected,
+            urls=batches.c.urls + added.new,
+            duplicates=batches.c.duplicates + added.duplicates,
+            rejected=batches.c.rejected + added.rejected,
+        )
+    )

@@ -1,0 +1,281 @@
+"""The writer thread: results go in, committed rows come out, the reactor never waits.
+
+Per result the page first, then the row. What is written is store.py's matter,
+where pages lie pages.py's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+
+from retryscrape.ledger.dialect import LedgerError
+from retryscrape.ledger.pages import PageFile, PageStore, page_path
+from retryscrape.ledger.records import AttemptRecord, Result
+from retryscrape.ledger.store import Ledger
+from retryscrape.ledger.times import iso
+from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
+
+#: How much may wait: enough for any burst, little enough for any machine.
+MAX_WAITING = 10_000
+MAX_WAITING_BYTES = 64 * 2**20
+
+#: Waits between attempts of a transaction that failed, in seconds, and their sum's limit.
+FIRST_BACKOFF = 0.05
+LAST_BACKOFF = 2.0
+GIVE_UP = 20.0
+
+
+@dataclass(slots=True, eq=False)
+class _Item:
+    result: Result | None
+    attempts: tuple[AttemptRecord, ...]
+    page: PageFile | None
+    future: Future[Result]
+    queued: float
+    #: not to be written: the row has been a success before
+    void: bool = False
+
+    @property
+    def batch_id(self) -> str:
+        return self.result.batch_id if self.result else ""
+
+    @property
+    def size(self) -> int:
+        return len(self.page.body) if self.page else 0
+
+
+class Writer:
+    """Commits results in groups, on a thread of its own.
+
+    A result is committed at once if nothing else was lately, else together with
+    what comes meanwhile: after at most ``max_delay`` seconds or ``max_rows``
+    results. A page that cannot be written makes its row ``no_result``; a ledger
+    that cannot be written is tried again for ``give_up`` seconds, after which
+    every future fails with LedgerError and ``on_failure`` is called once, on the
+    writer's thread, with a sentence.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        out: str | os.PathLike[str],
+        *,
+        max_delay: float = 0.1,
+        max_rows: int = 50,
+        give_up: float = GIVE_UP,
+        on_failure: Callable[[str], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._ledger = ledger
+        self._pages = PageStore(out)
+        # Half of the promised delay: the other half is for the transaction itself.
+        self._linger = max_delay / 2
+        self._max_rows = max_rows
+        self._give_up = give_up
+        self._on_failure = on_failure
+        self._clock = clock
+        self._wall = wall
+        self._changed = threading.Condition()
+        self._items: deque[_Item] = deque()
+        self._bytes = 0
+        self._unsettled = 0
+        self._hurry = 0
+        self._closing = False
+        self._last_commit = clock() - max_delay
+        self.failure: str | None = None
+        self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
+        self._thread.start()
+
+    def submit(
+        self,
+        result: Result,
+        attempts: Iterable[AttemptRecord] = (),
+        page: PageFile | None = None,
+    ) -> Future[Result]:
+        """Hand over a result, its attempts and its page.
+
+        The future gives the result as it was committed (with the page's path; or
+        ``no_result`` if the page could not be written), or raises LedgerError.
+        Waits only when far too much is queued already.
+        """
+        return self._enqueue(result, tuple(attempts), page)
+
+    def attempt(self, record: AttemptRecord) -> None:
+        """Hand over an attempt of a URL that goes on."""
+        self._enqueue(None, (record,), None)
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until all that was handed over is settled; false if ``timeout`` ran out."""
+        with self._changed:
+            self._hurry += 1
+            self._changed.notify_all()
+            try:
+                return self._changed.wait_for(lambda: self._unsettled == 0, timeout)
+            finally:
+                self._hurry -= 1
+
+    def close(self, timeout: float | None = None) -> bool:
+        """Commit what is left and end the thread; false if ``timeout`` ran out."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _enqueue(
+        self,
+        result: Result | None,
+        attempts: tuple[AttemptRecord, ...],
+        page: PageFile | None,
+    ) -> Future[Result]:
+        item = _Item(result, attempts, page, Future(), self._clock())
+        with self._changed:
+            self._changed.wait_for(self._has_room)
+            if self.failure or self._closing:
+                item.future.set_exception(LedgerError(self.failure or "the ledger is closed"))
+                return item.future
+            self._items.append(item)
+            self._bytes += item.size
+            self._unsettled += 1
+            self._changed.notify_all()
+        return item.future
+
+    def _has_room(self) -> bool:
+        return bool(self.failure or self._closing) or (
+            len(self._items) < MAX_WAITING and self._bytes < MAX_WAITING_BYTES
+        )
+
+    def _run(self) -> None:
+        while group := self._next_group():
+            try:
+                self._settle(group)
+            except Exception as error:  # a fault of ours must not leave futures open for ever
+                self._fail(group, f"the ledger's writer failed: {error!r}")
+            with self._changed:
+                self._unsettled -= len(group)
+                self._last_commit = self._clock()
+                self._changed.notify_all()
+
+    def _next_group(self) -> list[_Item]:
+        """The next items to commit together; empty when all is done and closing."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._items or self._closing)
+            while self._items and (left := self._lingering()) > 0:
+                self._changed.wait(left)
+            group = [self._items.popleft() for _ in range(min(len(self._items), self._max_rows))]
+            self._bytes -= sum(item.size for item in group)
+            self._changed.notify_all()
+            return group
+
+    def _lingering(self) -> float:
+        if self._closing or self._hurry or len(self._items) >= self._max_rows:
+            return 0.0
+        return max(self._items[0].queued, self._last_commit) + self._linger - self._clock()
+
+    def _settle(self, group: list[_Item]) -> None:
+        if self.failure:
+            return self._fail(group, self.failure)
+        try:
+            self._commit(group)
+        except LedgerError as error:
+            if not error.row_fault:
+                return self._fail(group, str(error))
+            return self._one_by_one(group)
+        for item in group:
+            self._done(item)
+        return None
+
+    def _commit(self, group: list[_Item]) -> None:
+        """One transaction, repeated with growing waits while that can help."""
+        deadline, wait = self._clock() + self._give_up, FIRST_BACKOFF
+        while True:
+            try:
+                self._store_pages(group)
+                return self._ledger.write(
+                    [item.result for item in group if item.result and not item.void],
+                    [record for item in group for record in item.attempts],
+                )
+            except LedgerError as error:
+                if not error.retryable or self._clock() + wait > deadline:
+                    raise
+            time.sleep(wait)
+            wait = min(wait * 2, LAST_BACKOFF)
+
+    def _one_by_one(self, group: list[_Item]) -> None:
+        """One row that the database refuses must not take the others with it."""
+        for item in group:
+            try:
+                self._commit([item])
+                self._done(item)
+            except LedgerError as error:
+                item.future.set_exception(error)
+                if not error.row_fault:
+                    return self._fail(group, str(error))
+        return None
+
+    def _fail(self, group: list[_Item], sentence: str) -> None:
+        first = self.failure is None
+        with self._changed:
+            self.failure = self.failure or sentence
+            self._changed.notify_all()
+        for item in group:
+            if not item.future.done():
+                item.future.set_exception(LedgerError(sentence))
+        if first and self._on_failure:
+            self._on_failure(sentence)
+
+    @staticmethod
+    def _done(item: _Item) -> None:
+        if item.result and not item.future.done():
+            item.future.set_result(item.result)
+
+    def _store_pages(self, group: list[_Item]) -> None:
+        """Write the pages of a group, each once; leave out rows that have a page already."""
+        waiting = [item for item in group if item.page and item.result]
+        for batch_id in {item.batch_id for item in waiting}:
+            ours = [item for item in waiting if item.batch_id == batch_id]
+            urls = [item.result.url for item in ours if item.result]
+            have = self._ledger.succeeded(batch_id, urls)
+            for item in ours:
+                self._store_page(item, have)
+
+    def _store_page(self, item: _Item, have: set[str]) -> None:
+        page, item.page = item.page, None
+        if page is None or item.result is None or item.result.status is not Status.SUCCESS:
+            return
+        if item.result.url in have:
+            item.void = True  # its page stays the one that its row describes
+            return
+        path = page_path(item.result.batch_id, item.result.url, page.content_type)
+        try:
+            self._pages.write(path, page.body)
+        except OSError as error:
+            item.result = _without_page(item.result, error, iso(self._wall()))
+            return
+        have.add(item.result.url)
+        item.result = replace(
+            item.result,
+            page_path=path,
+            page_sha256=hashlib.sha256(page.body).hexdigest(),
+            page_bytes=len(page.body),
+            content_type=page.content_type,
+        )
+
+
+def _without_page(result: Result, error: OSError, at: str) -> Result:
+    return replace(
+        result,
+        status=Status.FAILED,
+        outcome=Outcome.NO_RESULT,
+        error_class=ErrorClass.RETRYABLE,
+        reason=f"the page could not be written: {error.strerror or type(error).__name__}",
+        last_error_at=at,
+    )
