@@ -6,7 +6,7 @@ import argparse
 
 from scrapy.exceptions import UsageError
 
-from retryscrape.commands.base import LedgerCommand
+from retryscrape.command import LedgerCommand
 from retryscrape.ledger.explain import explain
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from retryscrape.commands.base import LedgerCommand
+from retryscrape.command import LedgerCommand
 from retryscrape.ledger.feed import write_failures
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from retryscrape.commands.base import LedgerCommand
+from retryscrape.command import LedgerCommand
 from retryscrape.ledger.reportdata import as_json, report_data
 from retryscrape.report.text import render
 

@@ -8,19 +8,31 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from retryscrape.crawl.runtime import Run, UsageProblem, iso
 from retryscrape.ledger.feed import Tail, write_failures
 from retryscrape.ledger.lock import BatchLock
-from retryscrape.ledger.pages import write_index
+from retryscrape.ledger.pages import PageStore, page_path, write_index
 from retryscrape.ledger.reportdata import report_data, write_report
-from retryscrape.ledger.store import BatchInfo, Ledger, LedgerError
+from retryscrape.ledger.records import BatchInfo, Counts, HostRow, Result
+from retryscrape.ledger.dialect import LedgerError
+from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.writer import Writer
+from retryscrape.manifest.read import batch_name, open_manifest, read_rows
+
+if TYPE_CHECKING:
+    from retryscrape.crawl.arguments import Arguments
 
 logger = logging.getLogger("retryscrape")
+
+#: Bytes of a blocked page that are kept: enough to see and to classify it again.
+KEPT = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +55,18 @@ class Books:
         #: why rows of the manifest were not asked for, and which vendors blocked
         self.skipped: Counter[str] = Counter()
         self.blockers: Counter[str] = Counter()
+        #: rows of each batch as the run left them
+        self.totals: dict[str, Counts] = {}
+        self._store = PageStore(self.out)
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="blocked-pages")
         self.ledger = self._open_ledger()
         self.writer = Writer(self.ledger, out=self.out, on_failure=self._failed)
+
+    @property
+    def shard(self) -> str:
+        """``K/N``, or nothing: what keeps the readings of several processes apart."""
+        shard = self.run.arguments.shard if self.run.arguments else None
+        return f"{shard[0]}/{shard[1]}" if shard else ""
 
     @property
     def primary(self) -> str:
@@ -67,12 +89,12 @@ class Books:
         known = self.batches.get(batch_id)
         if known is not None:
             return known
-        arguments = self.run.arguments
-        shard = arguments.shard if arguments else None
         try:
-            lock = BatchLock(self.out, batch_id, job_id=self.run.job_id, shard=shard)
+            lock = BatchLock(self.out, batch_id, job_id=self.run.job_id, shard=self.shard)
             self._stack.enter_context(lock)
-            info = self.ledger.open_batch(batch_id, manifest, digest)
+            info = self.ledger.open_batch(
+                batch_id, manifest, digest, now=self.run.clock(), shard=self.shard
+            )
         except LedgerError as error:
             raise UsageProblem(str(error)) from None
         self.batches[batch_id] = info
@@ -105,10 +127,12 @@ class Books:
         """Commit what is left, write the feeds, give the locks back. Never raises for the disk."""
         try:
             self.writer.close()
+            self._disk.shutdown()
             self.keep()
             for batch_id in self.batches:
                 self.ledger.mark_pass(batch_id)
                 self.write_files(batch_id)
+                self.totals[batch_id] = self.ledger.counts(batch_id)
             stats = {k: v for k, v in self.run.crawler.stats.get_stats().items() if plain(v)}
             self.ledger.finish_job(self.run.job_id, iso(self.run.clock()), reason, stats)
         except (LedgerError, OSError) as error:
@@ -125,8 +149,14 @@ class Books:
         unread = self.unread.get(batch_id)
         tail = Tail(unread.manifest, unread.from_line) if unread else None
         write_failures(self.ledger, batch_id, folder / "failures.jsonl", tail)
-        write_index(self.ledger, batch_id, folder / "index.tsv")
+        pages = ((row.page_path, row.url) for row in self.ledger.successes(batch_id) if row.page_path)
+        write_index(folder / "index.tsv", pages)
         write_report(report_data(self.ledger, batch_id), folder / "report.json")
+
+    def keep_blocked(self, row: Result, body: bytes, content_type: str | None) -> None:
+        """Keep the last blocked body of a URL below ``BATCH/blocked``; the disk is not waited for."""
+        path = page_path(row.batch_id, row.url, content_type).replace("/pages/", "/blocked/", 1)
+        self._disk.submit(self._store.write, path, body[:KEPT])
 
     def feeds(self) -> Iterator[Path]:
         """Where the failures feeds lie."""
@@ -146,6 +176,38 @@ def manifest_name(arguments: Arguments) -> str:
 def ledger_url(run: Run) -> str:
     """The database URL of the run's ledger."""
     return run.config.ledger or str(Path(run.config.out) / "ledger.db")
+
+
+def merged_hosts(run: Run) -> list[HostRow]:
+    """Pauses and learned rungs, one row a host."""
+    rows = {
+        row.host: HostRow(
+            host=row.host,
+            paused_until=row.paused_until,
+            pause_reason=row.pause_reason,
+            blocks=row.blocks,
+        )
+        for row in run.hosts.snapshot()
+    }
+    for learned in run.learner.snapshot():
+        row = rows.get(learned.host) or HostRow(host=learned.host)
+        rows[learned.host] = replace(
+            row,
+            best_rung=learned.best_rung,
+            best_until=learned.best_until,
+            state=learned.state,
+        )
+    return list(rows.values())
+
+
+def first_batch(manifest: str) -> str | None:
+    """The batch that a failures feed carries in its first row; None for other manifests."""
+    if manifest == "-":
+        return None
+    with open_manifest(manifest) as stream:
+        for item in islice(read_rows(stream, name=manifest), 1):
+            return item.batch
+    return None
 
 
 def plain(value: object) -> bool:

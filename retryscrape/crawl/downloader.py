@@ -46,13 +46,19 @@ class RoomyDownloader(Downloader):
         request.meta[SLOT] = key
         return key
 
-    def room(self, key: str) -> float:
+    def room(self, key: str, given: int) -> float:
         """When the slot can take a request: 0 now, a ``time.monotonic`` second, or
-        infinity while it is full."""
+        infinity while it is full.
+
+        ``given`` is how many were given out and have not left: those that still
+        wait for robots.txt are in no slot yet.
+        """
         slot = self.slots.get(key)
         if slot is None:
-            return 0.0
-        if 0 < slot.concurrency <= len(slot.active):
+            own = self.per_slot_settings.get(key, {})
+            limit = own.get("concurrency", self.ip_concurrency or self.domain_concurrency)
+            return math.inf if 0 < limit <= given else 0.0
+        if 0 < slot.concurrency <= max(len(slot.active), given):
             return math.inf
         due = slot.lastseen + slot.delay
         return due if slot.delay and due > time.monotonic() else 0.0

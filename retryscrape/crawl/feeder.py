@@ -8,8 +8,9 @@ memory does not grow with the manifest, and the first request leaves at once.
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
-from collections import Counter
+import zlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -19,15 +20,27 @@ from scrapy import Request
 
 from retryscrape.crawl.books import Books, Unread
 from retryscrape.crawl.keys import TICKET
-from retryscrape.crawl.runtime import Run, iso
+from retryscrape.crawl.runtime import Run
 from retryscrape.crawl.take import Take, take
 from retryscrape.ledger.records import Known, NewRow
-from retryscrape.manifest.read import batch_name, digest, open_manifest, read_rows, read_urls
-from retryscrape.manifest.rows import Continue, Rejected, Row
-from retryscrape.manifest.urls import Good, check_url, in_shard
+from retryscrape.manifest.read import (
+    Continue,
+    Item,
+    ManifestError,
+    Rejected,
+    Row,
+    batch_name,
+    digest,
+    open_manifest,
+    read_rows,
+    read_urls,
+)
 from retryscrape.policy.ticket import Ticket
 
 logger = logging.getLogger("retryscrape")
+
+#: What the ledger calls the manifest of ``urls=``.
+URLS = "urls="
 
 #: Lines looked up at a time: the first chunk is small so that work begins at once.
 FIRST_CHUNK, CHUNK = 50, 500
@@ -51,9 +64,9 @@ class Feeder:
         self.run, self.spider = run, spider
         self.books: Books = run.books
         self.arguments = run.arguments
-        self.skipped: Counter[str] = Counter()
         self._room = asyncio.Event()
         self._then: list[Source] = []
+        self._met: set[int] = set()
 
     async def requests(self) -> AsyncIterator[Request]:
         """All requests of this pass, as the scheduler can take them."""
@@ -75,42 +88,28 @@ class Feeder:
 
     async def _all(self) -> AsyncIterator[Request]:
         arguments = self.arguments
-        name = arguments.manifest or "urls="
+        name = arguments.manifest or URLS
         self._then = [Source(name, batch=arguments.batch)]
         while self._then:
             async for request in self._source(self._then.pop(0)):
                 yield request
 
     async def _source(self, source: Source) -> AsyncIterator[Request]:
-        rows = self._open(source)
-        size = FIRST_CHUNK
-        manifest = source.name
+        reader = Reader(self._items(source))
         batch = source.batch
-        last = 0
-        while True:
-            chunk = await asyncio.to_thread(lambda: list(islice(rows, size)))
-            size = CHUNK
-            if not chunk:
-                break
+        while chunk := await asyncio.to_thread(reader.chunk):
             batch = batch or _batch_of(chunk, source.name)
-            by_batch: dict[str, list[Row | Rejected]] = {}
-            for line in chunk:
-                last = line.line
-                if isinstance(line, Continue):
-                    self._then.append(Source(line.manifest, line.from_line, line.batch or batch))
-                elif self._mine(line):
-                    own = None if self.arguments.batch else getattr(line, "batch", None)
-                    by_batch.setdefault(own or batch, []).append(line)
-            self.books.unread.setdefault(batch, Unread(manifest, last + 1))
-            for name, lines in by_batch.items():
-                async for request in self._lines(name, manifest, lines, last):
+            for name, lines in self._sorted(chunk, batch).items():
+                async for request in self._lines(name, source, lines, reader.last):
                     yield request
-        if batch:
-            self._finished(batch, manifest)
+        if reader.broken is not None:
+            self._broken(source, batch, reader.broken)
+        elif batch or source.batch:
+            await asyncio.to_thread(self._finished, batch or "", source)
 
-    def _open(self, source: Source) -> Iterator[Row | Rejected | Continue]:
+    def _items(self, source: Source) -> Iterator[Item]:
         arguments = self.arguments
-        if arguments.urls is not None:
+        if arguments.urls is not None and source.name == URLS:
             yield from read_urls(arguments.urls, default_scheme=arguments.default_scheme)
             return
         with open_manifest(source.name) as stream:
@@ -120,7 +119,26 @@ class Feeder:
                 url_field=arguments.url_field,
                 default_scheme=arguments.default_scheme,
                 from_line=source.from_line,
+                include_permanent=arguments.include_permanent,
             )
+
+    def _sorted(self, chunk: list[Item], batch: str) -> dict[str, list[Row | Rejected]]:
+        """The lines of this process by their batch; a pointer to read on from is kept for later."""
+        lines: dict[str, list[Row | Rejected]] = {}
+        for item in chunk:
+            if isinstance(item, Continue):
+                self._then.append(Source(item.manifest, item.from_line, item.batch or batch))
+            elif self._mine(item):
+                own = None if self.arguments.batch else item.batch
+                lines.setdefault(own or batch, []).append(item)
+        return lines or {batch: []}
+
+    def _broken(self, source: Source, batch: str | None, error: ManifestError) -> None:
+        """The manifest could not be read to its end: what came is crawled, the rest is not lost."""
+        logger.error("%s", error)
+        self.run.incomplete = str(error)
+        if batch and error.line is not None:
+            self.books.unread[batch] = Unread(source.name, error.line)
 
     def _mine(self, line: Row | Rejected) -> bool:
         """Whether the line belongs to this process (``shard=K/N``, by host)."""
@@ -129,37 +147,53 @@ class Feeder:
             return True
         if isinstance(line, Rejected):
             return shard[0] == 1
-        return in_shard(line.url, *shard)
+        host = line.target.host if line.target else ""
+        return zlib.crc32(host.encode()) % shard[1] == shard[0] - 1
 
     async def _lines(
-        self, batch: str, manifest: str, lines: list[Row | Rejected], last: int
+        self, batch: str, source: Source, lines: list[Row | Rejected], last: int
     ) -> AsyncIterator[Request]:
-        known = await asyncio.to_thread(self._store, batch, manifest, lines, last)
-        self.books.unread[batch] = Unread(manifest, last + 1)
+        known, fresh = await asyncio.to_thread(self._store, batch, source, lines, last)
+        self.books.unread[batch] = Unread(source.name, last + 1)
         for line in lines:
             if isinstance(line, Rejected):
                 continue
-            row = known.pop(line.url, None)  # a repeated line is asked for once
-            request = self._request(batch, line, row) if row is not None else None
+            row = known.pop(line.url, None)
+            if row is None or self._repeated(row, fresh):
+                continue
+            request = self._request(batch, line, row)
             if request is not None:
                 yield request
 
+    def _repeated(self, row: Known, fresh: frozenset[str]) -> bool:
+        """Whether an earlier line of this run had the same URL: it is asked for once.
+
+        The ledger tells for rows that this run made; only those that were there
+        before it are remembered here, by a hash each.
+        """
+        if row.url in fresh:
+            return False
+        if row.job_id == self.run.job_id or hash(row.url) in self._met:
+            return True
+        self._met.add(hash(row.url))
+        return False
+
     def _store(
-        self, batch: str, manifest: str, lines: list[Row | Rejected], last: int
-    ) -> dict[str, Known]:
+        self, batch: str, source: Source, lines: list[Row | Rejected], last: int
+    ) -> tuple[dict[str, Known], frozenset[str]]:
         """In a thread: the rows that the ledger lacks go in, then what it knows of all."""
-        self.books.enter(batch, manifest, digest(manifest))
-        self.books.ledger.add_rows(
+        self.books.enter(batch, source.name, digest(source.name))
+        added = self.books.ledger.add_rows(
             batch,
-            [_new_row(line, self.arguments.default_scheme) for line in lines],
-            manifest=manifest,
+            [_new_row(line) for line in lines],
+            manifest=source.name,
             read_to=last,
             job_id=self.run.job_id,
-            now=iso(self.run.clock()),
+            now=self.run.clock(),
+            shard=self.books.shard,
         )
-        return self.books.ledger.known(
-            batch, [line.url for line in lines if isinstance(line, Row)]
-        )
+        urls = [row.url for row in lines if isinstance(row, Row)]
+        return self.books.ledger.known(batch, urls), added.fresh
 
     def _request(self, batch: str, line: Row, row: Known) -> Request | None:
         now = self.run.clock()
@@ -172,27 +206,27 @@ class Feeder:
             include_permanent=self.arguments.include_permanent,
         )
         if decision is not Take.YES:
-            self.skipped[decision] += 1
+            self.books.skipped[decision] += 1
             return None
-        good = check_url(line.url, self.arguments.default_scheme)
-        assert isinstance(good, Good)
-        ticket = self._ticket(batch, line, row, good)
-        pause = self.run.hosts.pause_of(good.host)
+        assert line.target is not None
+        ticket = self._ticket(batch, line, row)
+        pause = self.run.hosts.pause_of(ticket.host, now)
         if pause is not None and pause.until - now > self.run.config.max_wait:
             self.run.note(self.run.parked(ticket, pause.until, pause.reason, now))
-            self.skipped[Take.PARKED] += 1
+            self.books.skipped[Take.PARKED] += 1
             return None
-        request: Request = self.spider.make_request(good.url, line.fields or {})
+        request: Request = self.spider.make_request(line.target.url, line.fields or {})
         request.meta[TICKET] = self.run.starting(ticket, request.url)
         request.dont_filter = True
-        if good.userinfo:
-            request.headers[b"Authorization"] = good.authorization()
+        if line.target.credentials:
+            request.headers[b"Authorization"] = basic_auth(*line.target.credentials)
+        self.run.asked += 1
         return request
 
-    def _ticket(self, batch: str, line: Row, row: Known, good: Good) -> Ticket:
+    def _ticket(self, batch: str, line: Row, row: Known) -> Ticket:
         return Ticket(
             url=line.url,
-            host=good.host,
+            host=line.target.host if line.target else row.host,
             batch=batch,
             line=line.line if row.line is None else row.line,
             fields=line.fields or row.fields,
@@ -206,21 +240,49 @@ class Feeder:
             not_before=row.not_before or 0.0,
         )
 
-    def _finished(self, batch: str, manifest: str) -> None:
-        self.books.enter(batch, manifest, digest(manifest))
-        self.books.ledger.finish_read(batch, manifest)
+    def _finished(self, batch: str, source: Source) -> None:
+        self.books.enter(batch, source.name, digest(source.name))
+        self.books.ledger.finish_read(batch, source.name, shard=self.books.shard)
         self.books.unread.pop(batch, None)
 
 
-def _batch_of(chunk: list[Row | Rejected | Continue], name: str) -> str:
+class Reader:
+    """Takes chunks from a manifest; used in threads, one call at a time."""
+
+    def __init__(self, items: Iterator[Item]) -> None:
+        self._items = items
+        self._size = FIRST_CHUNK
+        #: number of the last line that was handed out
+        self.last = 0
+        self.broken: ManifestError | None = None
+
+    def chunk(self) -> list[Item]:
+        """The next lines; empty at the end. A stream that breaks off ends it too."""
+        lines: list[Item] = []
+        try:
+            for item in islice(self._items, self._size):
+                lines.append(item)
+        except ManifestError as error:
+            self.broken = error
+        self._size = CHUNK
+        if lines:
+            self.last = lines[-1].line
+        return lines
+
+
+def _batch_of(chunk: list[Item], name: str) -> str:
     """The batch that the lines carry (a failures feed's), else the manifest's name."""
-    carried = next((line.batch for line in chunk if getattr(line, "batch", None)), None)
+    carried = next((item.batch for item in chunk if item.batch), None)
     return carried or batch_name(name)
 
 
-def _new_row(line: Row | Rejected, default_scheme: str | None) -> NewRow:
+def _new_row(line: Row | Rejected) -> NewRow:
     if isinstance(line, Rejected):
-        return NewRow(url=line.key, line=line.line, rejected=line.reason)
-    good = check_url(line.url, default_scheme)
-    host = good.host if isinstance(good, Good) else ""
+        return NewRow(url=line.key, line=line.line, rejected=line.reason, prior=line.prior)
+    host = line.target.host if line.target else ""
     return NewRow(url=line.url, line=line.line, host=host, fields=line.fields, prior=line.prior)
+
+
+def basic_auth(user: str, password: str) -> bytes:
+    """The value of an ``Authorization`` header for a URL's own user and password."""
+    return b"Basic " + base64.b64encode(f"{user}:{password}".encode())

@@ -201,7 +201,8 @@ def _carry_out(
         return response
     if not settled.ticket.batch:
         return response
-    middleware.run.keep_blocked(settled, response)
+    content_type = response.headers.get(b"Content-Type", b"") or b""
+    middleware.run.keep_blocked(settled.result, response.body, content_type.decode("latin-1"))
     raise GaveUp(settled)
 
 

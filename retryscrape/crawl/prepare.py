@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from retryscrape.config import unknown_names
 from retryscrape.crawl.arguments import ArgumentError, Arguments
 from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.ledger.pages import check_batch_name
-from retryscrape.manifest.read import ManifestError, batch_name, open_manifest, probe
+from retryscrape.manifest.read import ManifestError, batch_name, open_manifest, read_rows
 from retryscrape.policy.exits import Pool, PoolRules
 from retryscrape.policy.proxies import ProxyList, parse_proxies
 
@@ -34,6 +35,7 @@ def prepare(run: Run, kwargs: Mapping[str, Any], *, needs_manifest: bool) -> Non
         logger.warning("%s", sentence)
     if run.pool is None and run.config.proxies is not None:
         run.pool = _pool(run, run.config.proxies)
+        run.hosts.rules = replace(run.hosts.rules, exits_needed=min(2, len(run.pool)))
     if not needs_manifest or run.arguments is not None:
         return
     try:
@@ -57,7 +59,8 @@ def _check_manifest(arguments: Arguments) -> None:
     if complaint:
         raise ArgumentError(f"Argument batch {complaint} (it is {name!r}).")
     if arguments.manifest and arguments.manifest != "-":
-        probe(arguments.manifest, url_field=arguments.url_field)
+        with open_manifest(arguments.manifest) as stream:
+            read_rows(stream, name=arguments.manifest, url_field=arguments.url_field)
 
 
 def _pool(run: Run, given: str | tuple[str, ...]) -> Pool:
@@ -90,6 +93,3 @@ def _read(given: str | tuple[str, ...]) -> ProxyList:
     raise UsageProblem(
         f"Setting RETRYSCRAPE_PROXIES: no such file: {given} (tried {path.absolute()})."
     )
-
-
-__all__ = ["UsageProblem", "open_manifest", "prepare"]

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import logging
 
+from urllib.parse import ParseResult
+
 from scrapy import Request
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.http import Response
+from scrapy.http.request import NO_CALLBACK
+from scrapy.robotstxt import RobotParser
+from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.httpobj import urlparse_cached
+from twisted.internet.defer import Deferred
 
 logger = logging.getLogger("retryscrape")
 
@@ -18,8 +25,29 @@ class QuietRobotsTxtMiddleware(RobotsTxtMiddleware):
     (RFC 9309, 2.3.1.3: a client error means that there are no rules).
     """
 
-    def _robots_error(self, exc: Exception, netloc: str) -> None:
-        super()._robots_error(exc, netloc)
+    async def robot_parser(self, request: Request) -> RobotParser | None:
+        url = urlparse_cached(request)
+        if url.netloc not in self._parsers:
+            self._parsers[url.netloc] = Deferred()
+            try:
+                response = await self.crawler.engine.download_async(self._robots_request(url))
+                await self._parse_robots(response, url.netloc, request)
+            except Exception as error:
+                logger.info("%s: no robots.txt (%s), counts as allowed", url.netloc, error)
+                self._robots_error(error, url.netloc)
+            self._stats.inc_value("robotstxt/request_count")
+        parser = self._parsers[url.netloc]
+        if isinstance(parser, Deferred):
+            return await maybe_deferred_to_future(parser)
+        return parser
+
+    def _robots_request(self, url: ParseResult) -> Request:
+        return Request(
+            f"{url.scheme}://{url.netloc}/robots.txt",
+            priority=self.DOWNLOAD_PRIORITY,
+            meta={"dont_obey_robotstxt": True},
+            callback=NO_CALLBACK,
+        )
 
     async def _parse_robots(self, response: Response, netloc: str, request: Request) -> None:
         if not 200 <= response.status < 300:

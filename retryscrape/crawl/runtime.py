@@ -127,6 +127,8 @@ class Run:
         self.item_errors: dict[str, str] = {}
         self.loop: asyncio.AbstractEventLoop | None = None
         self.asked = 0
+        #: why the manifest was not read to its end, or None
+        self.incomplete: str | None = None
         self._blocked: dict[str, deque[Result]] = {}
 
     @property
@@ -187,7 +189,7 @@ class Run:
 
     # --- hosts -----------------------------------------------------------------
 
-    def due(self, host: str, key: str, now: float) -> float:
+    def due(self, host: str, now: float) -> float:
         """When a request of this host may leave: 0 now, an epoch second, infinity while
         a probe is under way."""
         due = self.hosts.due(host, now)
@@ -228,7 +230,7 @@ class Run:
 
     def park_if_paused(self, host: str, now: float) -> None:
         """Park all of a host's requests if its pause is too long to wait for."""
-        pause = self.hosts.pause_of(host)
+        pause = self.hosts.pause_of(host, now)
         if pause is None or self.scheduler is None or pause.until - now <= self.config.max_wait:
             return
         requests = self.scheduler.drain(host)
@@ -284,10 +286,14 @@ class Run:
         stats.inc_value(f"retryscrape/attempts/{outcome}")
         stats.inc_value(f"retryscrape/decisions/{decision.action}")
 
-    def keep_blocked(self, settled: Any, response: Any) -> None:
-        """Keep the last blocked body of a URL, so that a person can look at one."""
-        if self.books is not None and self.config.keep_blocked:
-            self.books.keep_blocked(settled, response)
+    def keep_blocked(self, row: Result, body: bytes, content_type: str | None) -> None:
+        """Keep the last blocked body of a URL, so that a person can look at one, and what
+        vendors blocked."""
+        if self.books is None or row.outcome is not Outcome.BLOCKED:
+            return
+        self.books.blockers[row.vendor or "no vendor named"] += 1
+        if self.config.keep_blocked:
+            self.books.keep_blocked(row, body, content_type)
 
     # --- stopping --------------------------------------------------------------
 

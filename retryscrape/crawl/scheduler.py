@@ -16,6 +16,7 @@ import heapq
 import itertools
 import math
 import time
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +25,7 @@ from scrapy.core.scheduler import Scheduler
 from scrapy.utils.asyncio import CallLaterResult, call_later
 
 from retryscrape.crawl.downloader import RoomyDownloader
-from retryscrape.crawl.keys import host_of, ticket_of
+from retryscrape.crawl.keys import BROWSER_SLOT, host_of, ticket_of
 from retryscrape.crawl.runtime import Run
 
 #: Fewer requests than this that could leave now: the manifest is read on.
@@ -74,6 +75,11 @@ class WaitingScheduler(Scheduler):
         self._groups: dict[str, Group] = {}
         self._due: list[tuple[float, int, str]] = []
         self._seq = itertools.count()
+        #: requests that were given out and have not left the downloader, by slot
+        self._given: dict[Request, str] = {}
+        self._out: Counter[str] = Counter()
+        #: slots of rendered pages that wait for a page of the browser
+        self._stalled: deque[str] = deque()
         self._size = 0
         self._ready = 0
         self._timer: CallLaterResult | None = None
@@ -124,7 +130,7 @@ class WaitingScheduler(Scheduler):
             return
         group.queued = due
         heapq.heappush(self._due, (due, next(self._seq), group.key))
-        if due < self._timer_at:
+        if time.time() < due < self._timer_at:
             self._arm()
 
     # --- what goes out ---------------------------------------------------------
@@ -170,16 +176,28 @@ class WaitingScheduler(Scheduler):
         self._ready -= 1
         self._size -= 1
         self._queue(group, now) if group else self._groups.pop(group.key)
+        self._give(request, group.key, now)
+        return request
+
+    def _give(self, request: Request, key: str, now: float) -> None:
+        self._given[request] = key
+        self._out[key] += 1
+        if key.startswith(BROWSER_SLOT):
+            self._out[BROWSER_SLOT] += 1
         self.run.hosts.sent(host_of(request), now)
         self._count("dequeued/memory")
-        return request
 
     def _free_at(self, group: Group, now: float) -> float:
         """When the group may give out a request: its host's pause, then its slot's room."""
-        due = self.run.due(group.host, group.key, now)
+        due = self.run.due(group.host, now)
         if due > now or self._downloader is None:
             return due
-        room = self._downloader.room(group.key)
+        if group.key.startswith(BROWSER_SLOT):
+            if self._out[BROWSER_SLOT] >= self.run.config.browser_pages:
+                self._stalled.append(group.key)
+                return math.inf
+            return 0.0
+        room = self._downloader.room(group.key, self._out[group.key])
         return room if room in (0.0, math.inf) else now + room - time.monotonic()
 
     def _next_stored(self, now: float) -> Request | None:
@@ -199,19 +217,35 @@ class WaitingScheduler(Scheduler):
 
     def _left(self, request: Request) -> None:
         """A request has left the downloader: its slot and its host have room again."""
-        now = time.time()
-        self.run.hosts.returned(host_of(request), now)
-        for key in {self._slot_key(request), host_of(request)}:
+        now, host = time.time(), host_of(request)
+        key = self._given.pop(request, None)
+        if key is not None:
+            self._take_back(key)
+            self.run.hosts.returned(host, now)
+        for key in {key or host, host, BROWSER_SLOT + host}:
             group = self._groups.get(key)
             if group is not None and group.queued is None:
                 self._queue(group, now)
 
+    def _take_back(self, key: str) -> None:
+        self._out[key] -= 1
+        if not self._out[key]:
+            del self._out[key]
+        if key.startswith(BROWSER_SLOT):
+            self._out[BROWSER_SLOT] -= 1
+            while self._stalled:
+                group = self._groups.get(self._stalled.popleft())
+                if group is not None and group.queued is None:
+                    self._queue(group, time.time())
+                    break
+
     def wake(self, host: str | None = None) -> None:
         """Look again at a host whose pause has changed (all of them if None)."""
-        now = time.time()
-        for group in list(self._groups.values()):
-            if host is None or group.host == host:
-                self._queue(group, now)
+        keys = self._groups.keys() if host is None else (host, BROWSER_SLOT + host)
+        for key in list(keys):
+            group = self._groups.get(key)
+            if group is not None:
+                self._queue(group, time.time())
         self._nudge()
 
     def _arm(self) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 from scrapy import Spider, signals
@@ -48,9 +47,11 @@ class Session:
         connect(session.closed, signal=signals.spider_closed)
         connect(session.item_error, signal=signals.item_error)
         connect(session.started, signal=signals.engine_started)
+        connect(session.stopped, signal=signals.engine_stopped)
         return session
 
     async def opened(self, spider: Spider) -> None:
+        self.run.loop = asyncio.get_running_loop()
         given = getattr(spider, "given", None)
         try:
             prepare(self.run, given or {}, needs_manifest=given is not None)
@@ -105,13 +106,14 @@ class Session:
             self._end(run.exit_code if run.exit_code is not None else 0)
             return
         await asyncio.to_thread(run.books.close, reason)
-        for line in self._last_lines(reason):
-            logger.info("%s", line)
+        self._end(ending(run, reason))
 
-    def _last_lines(self, reason: str) -> Iterator[str]:
-        code = ending(self.run, reason)
-        self._end(code)
-        yield from summary(self.run, reason, code)
+    def stopped(self) -> None:
+        """After Scrapy's own last words: the summary is the last thing in the log."""
+        if self.run.books is None:
+            return
+        for line in summary(self.run):
+            logger.info("%s", line)
 
     def _end(self, code: int) -> None:
         self.run.exit_code = code

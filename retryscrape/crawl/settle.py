@@ -18,7 +18,7 @@ from retryscrape.ledger.records import AttemptRecord, Result
 from retryscrape.policy import retry_after
 from retryscrape.policy.attribution import attribute
 from retryscrape.policy.decide import Action, Decision, Scene, decide
-from retryscrape.policy.outcomes import ErrorClass, Outcome, Status, Verdict
+from retryscrape.policy.outcomes import At, ErrorClass, Outcome, Status, Verdict
 from retryscrape.policy.redact import mask_url
 from retryscrape.policy.ticket import Past, Ticket
 
@@ -81,12 +81,12 @@ class Settler:
         run, host = self.run, ticket.host
         if ticket.started:
             run.exit_done(ticket, verdict, now, size)
-        if verdict.outcome in _ANSWERS:
-            run.hosts.answered(host, now)
-            if verdict.outcome is Outcome.OK:
-                run.learner.success(host, ticket.rung, now)
+        if verdict.outcome is Outcome.OK:
+            run.learner.success(host, ticket.rung, now)
+        if verdict.http_code and verdict.at is At.TARGET:
+            run.hosts.answered(host, now, good=verdict.outcome in _ANSWERS)
         elif verdict.outcome is Outcome.NETWORK_ERROR and verdict.reason in _HOST_FAULTS:
-            run.hosts.fault(host, ticket.url, ticket.exit, now)
+            run.hosts.fault(host, ticket.url, ticket.exit, now, started=ticket.started)
         return self._asked_to_wait(ticket, verdict, now)
 
     def _asked_to_wait(self, ticket: Ticket, verdict: Verdict, now: float) -> Pauses:
@@ -97,17 +97,17 @@ class Settler:
             wait = retry_after.parse(verdict.retry_after, date=verdict.date, now=now)
         throttled = verdict.outcome is Outcome.THROTTLED
         if not throttled and not (verdict.outcome is Outcome.BLOCKED and wait):
-            pause = run.hosts.pause_of(host)
+            pause = run.hosts.pause_of(host, now)
             return Pauses(until=pause.until if pause else 0.0)
-        before = run.hosts.pause_of(host)
+        before = run.hosts.pause_of(host, now)
         owed = now + wait if wait else 0.0
         if run.config.throttle_scope == "exit" and ticket.exit and run.pool is not None:
             until = now + min(wait or run.config.throttle_base, run.config.retry_after_cap)
             run.pool.pause(ticket.exit, host, until)
             alone = run.pool.unused(host, ticket.exits_used, now) == 0
             return Pauses(until=until if alone else 0.0, owed=owed if alone else 0.0, own=True)
-        until = run.hosts.throttled(host, now, wait)
-        own = before is None or before.until <= now
+        until = run.hosts.throttled(host, now, wait, started=ticket.started)
+        own = before is None
         if own:
             said = f"Retry-After: {verdict.retry_after[0]}" if wait else "our own backoff"
             logger.info(

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator
 
 from retryscrape.crawl.runtime import Run
-from retryscrape.ledger.store import BatchInfo
+from retryscrape.ledger.records import BatchInfo
 from retryscrape.policy.exitcode import Ending, exit_code
 from retryscrape.policy.outcomes import Status
 
@@ -37,11 +37,11 @@ def _known(info: BatchInfo) -> str:
 def ending(run: Run, reason: str) -> int:
     """The exit code of the run (DESIGN.md section 3)."""
     assert run.books is not None
-    rows = [run.books.counts(batch_id) for batch_id in run.books.batches]
+    rows = run.books.totals.values()
     return exit_code(
         Ending(
             groups=[group for counts in rows for group in counts.groups.items()],
-            early=reason != "finished" or run.stop_reason is not None,
+            early=reason != "finished" or run.stop_reason is not None or run.incomplete is not None,
             unread=bool(run.books.unread),
             interrupted=run.signalled == signal.SIGINT,
             fail_on=run.config.fail_on,
@@ -49,13 +49,13 @@ def ending(run: Run, reason: str) -> int:
     )
 
 
-def summary(run: Run, reason: str, code: int) -> Iterator[str]:
+def summary(run: Run) -> Iterator[str]:
     """The last lines: totals, what blocked, exits, where the feed lies, what to type next."""
     books = run.books
     assert books is not None
     for batch_id in books.batches:
-        counts = books.counts(batch_id)
-        totals = ", ".join(f"{n} {name}" for name, n in counts.by_label().items())
+        counts = books.totals[batch_id]
+        totals = ", ".join(f"{n} {name or 'pending'}" for name, n in counts.by_outcome.items() if n)
         yield f"Batch {batch_id}: {totals or '0 URLs'}"
     if books.blockers:
         worst = ", ".join(f"{vendor} {n}" for vendor, n in books.blockers.most_common(5))
@@ -68,16 +68,16 @@ def summary(run: Run, reason: str, code: int) -> Iterator[str]:
             f"{skipped['permanent']} permanent failures not asked again "
             "(-a include_permanent=1 asks them)"
         )
-    if run.stop_reason:
-        yield f"Stopped early: {run.stop_reason}"
-    yield from _next(run, code)
+    for sentence in filter(None, (run.stop_reason, run.incomplete)):
+        yield f"Stopped early: {sentence}"
+    yield from _next(run, run.exit_code or 0)
 
 
 def _next(run: Run, code: int) -> Iterator[str]:
     assert run.books is not None
     spider = run.crawler.spidercls.name
     for path in run.books.feeds():
-        open_rows = run.books.open_rows(path.parent.name)
+        open_rows = run.books.totals[path.parent.name].open
         yield f"Failures feed: {path}"
         if open_rows:
             yield (

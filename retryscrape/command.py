@@ -1,4 +1,7 @@
-"""What the commands that read a ledger share: opening it, and clear errors."""
+"""What the commands that read a ledger share: opening it, and clear errors.
+
+Not in ``commands``: Scrapy takes every command class that it finds there for a command.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from retryscrape.config import Config, ConfigError
-from retryscrape.ledger.store import Ledger, LedgerError
+from retryscrape.ledger.dialect import LedgerError
+from retryscrape.ledger.store import Ledger
 
 
 class LedgerCommand(ScrapyCommand):
