@@ -108,25 +108,23 @@ def oracle(world: World) -> float:
 
 
 def microseconds_per_choice(exits: int, choices: int = 20_000) -> float:
-    """Median over five rounds, after a warm-up in the same world."""
+    """CPU time of a choice while the world is being learned: median of blocks of 100."""
     world = World(exits=exits, urls=0)
     members = make_exits(exits)
     truth = Truth(world, members, random.Random(1))
     pool = Pool(members, rng=random.Random(2))
-    now, rounds = 1000.0, []
-    for _ in range(6):
-        spent = 0.0
-        for n in range(choices // 5):
-            host = f"h{n % world.hosts}.test"
-            start = time.perf_counter()
-            exit_ = pool.choose(host, now)
-            spent += time.perf_counter() - start
+    hosts = [f"h{n % world.hosts}.test" for n in range(100)]
+    now, blocks = 1000.0, []
+    for _ in range(choices // 100):
+        start = time.process_time()
+        chosen = [(pool.choose(host, now), host) for host in hosts]
+        blocks.append((time.process_time() - start) / 100 * 1e6)
+        for exit_, host in chosen:
             assert exit_ is not None
             pool.sent(exit_.id, host, now)
             pool.done(exit_.id, host, now, truth.outcome(exit_.id, host), 0.2)
-            now += 0.01
-        rounds.append(spent / (choices // 5) * 1e6)
-    return statistics.median(rounds[1:])
+        now += 1.0
+    return statistics.median(blocks)
 
 
 WORLDS = {

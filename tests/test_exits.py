@@ -119,7 +119,9 @@ def test_a_least_interval_between_two_requests_of_an_exit_to_a_host():
     second = pool.choose(H, 1)
     assert second != first
     pool.sent(second.id, H, 1)
+    assert pool.choose(H, 2) is None
     assert pool.due(H, 2) == 5
+    assert pool.unused(H, [first.id], 2) == 1  # not now, but soon
     assert pool.due("other.test", 2) == 0
 
 
@@ -436,9 +438,9 @@ STEPS = st.lists(
 )
 
 
-@given(STEPS, st.integers(0, 1000))
-def test_the_pool_gives_an_exit_exactly_when_it_says_that_one_is_due(steps, seed):
-    pool = Pool(exits(4), rng=random.Random(seed))
+@given(STEPS, st.integers(0, 1000), st.sampled_from([0.0, 2.0]))
+def test_the_pool_gives_an_exit_exactly_when_it_says_that_one_is_due(steps, seed, interval):
+    pool = Pool(exits(4), rng=random.Random(seed), rules=PoolRules(interval=interval))
     now = 1000.0
     under_way: list[tuple[str, str]] = []
     for what, signal, number, wait in steps:
@@ -487,5 +489,5 @@ def test_attempts_per_page_are_at_most_a_tenth_more_than_an_oracles(name):
 
 
 def test_a_choice_among_a_thousand_exits_takes_microseconds():
-    # The target is 30 (measured: 22); the bound leaves room for a busy machine.
-    assert exit_choice.microseconds_per_choice(1000, choices=5000) < 120
+    # The target is 30 (measured: 18); the bound leaves room for a busy machine.
+    assert exit_choice.microseconds_per_choice(1000, choices=5000) < 60

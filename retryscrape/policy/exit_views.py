@@ -21,11 +21,12 @@ ENOUGH, ENOUGH_OF_ALL = 5, 10
 class Lane:
     """The exits that fit a tier and a country, sorted by what is known of them."""
 
-    __slots__ = ("_country", "_tier", "cooling", "fresh", "proven")
+    __slots__ = ("_country", "_tier", "all_fit", "cooling", "fresh", "proven")
 
     def __init__(self, tier: str | None, country: str | None) -> None:
         self._tier = tier
         self._country = country
+        self.all_fit = tier is None and country is None
         self.proven = DrawSet()
         self.fresh = DrawSet()
         self.cooling = DrawSet()

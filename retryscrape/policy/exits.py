@@ -1,47 +1,28 @@
-"""Chooses the exit that a request leaves through.
+"""The pool of exits: who may be used, what happened to them, what that means.
 
-Sampling from a belief per (exit, host) with a global part; what the beliefs are is
-health.py's matter, how they are stored exit_rows.py's. No clock, no randomness of its own.
+Sampling from a belief per (exit, host) with a global part. The choice itself is in
+exit_choice.py, the beliefs in health.py, their storage in exit_rows.py. No clock, no
+randomness of its own.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
 
 from retryscrape.policy import exit_words
-from retryscrape.policy.drawset import DrawSet
+from retryscrape.policy.exit_choice import Choice, PoolRules
 from retryscrape.policy.exit_rows import ExitRow, ExitRowLike, row_of, take_up
 from retryscrape.policy.exit_signals import learn
 from retryscrape.policy.exit_views import HostView, Lane, learned_timeout
-from retryscrape.policy.health import UNKNOWN, ExitHealth, PairHealth, Signal
+from retryscrape.policy.health import ExitHealth, PairHealth, Signal
 from retryscrape.policy.proxies import Exit
 
 __all__ = ["Exit", "Pool", "PoolRules", "Signal"]
 
-#: Known exits that are compared for one choice, and draws made to find them.
-COMPARED, DRAWS = 4, 8
-#: The least share of choices that try an exit the host has not seen.
-CURIOSITY = 0.03
-#: Of those, the share that goes to exits nobody has seen yet.
-FRESH_SHARE = 0.25
-#: The share of choices that look whether a dead exit is back.
-PROBE_SHARE = 0.01
-#: An answer's price without an exit's own: what an exit's cost is compared with.
-BASE_PRICE = 2.0
-_BUSY_WAIT = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolRules:
-    """``concurrency`` is an exit's share at once, kept while others are free;
-    ``interval`` the least seconds between two requests of an exit to a host."""
-
-    concurrency: int = 8
-    interval: float = 0.0
-    most_hosts: int = 10_000
+#: How soon to ask again for a dead exit whose probe is under way, in seconds.
+_PROBE_WAIT = 0.1
 
 
 class Pool:
@@ -122,134 +103,21 @@ class Pool:
         is no other. ``due`` says when there is one again, ``exhausted`` whether
         there ever will be.
         """
-        lane = self._lane(tier, country)
-        view = self.view(host)
-
-        def free(exit_id: str) -> bool:
-            return exit_id not in used and self._free(exit_id, view, now)
-
-        chosen = self._probe(lane, free, now) if not used else None
-        if chosen is None:
-            chosen = self._sampled(lane, view, free, now, bool(used))
-        if chosen is None:
-            chosen = self._last_resort(lane, view, now, used)
+        chosen = self._choice(host, now, used, tier, country).best()
         return self._health[chosen].exit if chosen else None
 
-    def _sampled(
-        self, lane: Lane, view: HostView, free: Callable[[str], bool], now: float, again: bool
-    ) -> str | None:
-        """The best of a few known exits, or now and then one that the host has not seen.
-
-        A URL that has failed before gets a known exit: unknown ones are tried
-        early, but never all on one URL.
-        """
-        known = self._draw(view.welcome, free, COMPARED, lane)
-        curious = max(CURIOSITY, 1.0 / (1.0 + len(view.welcome)))
-        if not known or (not again and self._rng.random() < curious):
-            new = self._unseen(lane, view, free, now)
-            if new is not None:
-                return new
-        return max(known, key=lambda one: self._score(one, view, now), default=None)
-
-    def _unseen(
-        self, lane: Lane, view: HostView, free: Callable[[str], bool], now: float
-    ) -> str | None:
-        """An exit that works elsewhere, or one that nobody has tried."""
-
-        def new(exit_id: str) -> bool:
-            pair = view.pairs.get(exit_id)
-            fresh = pair is None or (pair.rest_until <= now and exit_id not in view.welcome)
-            return fresh and free(exit_id)
-
-        sources = (lane.proven, lane.fresh)
-        if lane.fresh and (not lane.proven or self._rng.random() < FRESH_SHARE):
-            sources = (lane.fresh, lane.proven)
-        for source in sources:
-            found = self._draw(source, new, 2, lane)
-            if found:
-                return max(found, key=lambda one: self._score(one, view, now))
-        if len(view.pairs) < len(lane.proven) + len(lane.fresh):
-            everyone = (one for source in sources for one in source if new(one))
-            return next(everyone, None)
-        return None
-
-    def _probe(self, lane: Lane, free: Callable[[str], bool], now: float) -> str | None:
-        """Rarely: a dead exit whose time is up, one request at a time."""
-        if not lane.cooling or self._rng.random() >= PROBE_SHARE:
-            return None
-        found = self._draw(lane.cooling, lambda one: self._due(one, now) and free(one), 1, lane)
-        return found[0] if found else None
-
-    def _last_resort(
-        self, lane: Lane, view: HostView, now: float, used: Collection[str]
-    ) -> str | None:
-        """Whatever may be used at all: unused before used, rested before resting."""
-
-        def rank(exit_id: str) -> tuple[bool, bool, bool, float]:
-            pair = view.pairs.get(exit_id)
-            resting = pair is not None and pair.rest_until > now
-            busy = not self._free(exit_id, view, now)
-            return exit_id in used, busy, resting, -self._score(exit_id, view, now)
-
-        usable = self._usable(lane, view, now)
-        return min(usable, key=rank, default=None)
-
-    def _draw(
-        self, source: DrawSet, wanted: Callable[[str], bool], most: int, lane: Lane
-    ) -> list[str]:
-        """Up to ``most`` different members that are wanted; small sets are looked through."""
-        if len(source) <= DRAWS:
-            found = [one for one in source if wanted(one) and lane.fits(self._health[one])]
-            return found if len(found) <= most else self._rng.sample(found, most)
-        found = []
-        for _ in range(DRAWS):
-            one = source.draw(self._rng)
-            if one not in found and wanted(one) and lane.fits(self._health[one]):
-                found.append(one)
-                if len(found) == most:
-                    break
-        return found
-
-    def _score(self, exit_id: str, view: HostView, now: float) -> float:
-        """Pages per price that the exit is good for here, drawn from the belief."""
-        health = self._health[exit_id]
-        pair = view.pairs.get(exit_id)
-        prior = health.mean
-        if pair is None:
-            share = health.belief.sample(UNKNOWN, self._rng) * view.welcome_share
-        else:
-            pair.belief.fade(now)
-            share = pair.belief.sample(prior, self._rng) * view.speed(pair)
-        busy = max(0.5, 1.0 - 0.05 * health.in_flight)
-        return share * busy * BASE_PRICE / (BASE_PRICE + health.exit.cost)
-
-    # --- what may be used ------------------------------------------------------
-
-    def _due(self, exit_id: str, now: float) -> bool:
-        """Whether a cooled exit may be probed: one request at a time."""
-        health = self._health[exit_id]
-        return health.until <= now and health.in_flight == 0
-
-    def _free(self, exit_id: str, view: HostView, now: float) -> bool:
-        """Whether the exit is within its share, its interval and not paused on the host."""
-        health = self._health[exit_id]
-        if health.out or health.in_flight >= self._rules.concurrency:
-            return False
-        if health.failures and not self._due(exit_id, now):
-            return False
-        pair = view.pairs.get(exit_id)
-        if pair is None:
-            return True
-        return pair.paused_until <= now and pair.sent + self._rules.interval <= now
-
-    def _usable(self, lane: Lane, view: HostView, now: float) -> Iterator[str]:
-        """Exits that are not out, cooling down, or paused on the host."""
-        for source in (lane.proven, lane.fresh):
-            for exit_id in source:
-                pair = view.pairs.get(exit_id)
-                if pair is None or pair.paused_until <= now:
-                    yield exit_id
-        yield from (one for one in lane.cooling if self._due(one, now))
+    def _choice(
+        self, host: str, now: float, used: Collection[str], tier: str | None, country: str | None
+    ) -> Choice:
+        return Choice(
+            self._health,
+            self._lane(tier, country),
+            self.view(host),
+            now=now,
+            used=used,
+            rules=self._rules,
+            rng=self._rng,
+        )
 
     def unused(
         self,
@@ -261,12 +129,12 @@ class Pool:
         country: str | None = None,
     ) -> int:
         """How many usable exits a URL that has left through ``used`` has not tried."""
-        lane = self._lane(tier, country)
-        view = self.view(host)
-        if not view.pauses(now) and not lane.cooling:
-            members = len(lane.proven) + len(lane.fresh)
-            return members - sum(one in lane.proven or one in lane.fresh for one in set(used))
-        return sum(one not in used for one in self._usable(lane, view, now))
+        choice = self._choice(host, now, (), tier, country)
+        lane = choice.lane
+        if choice.view.pauses(now) or lane.cooling:
+            return sum(one not in used for one in choice.usable())
+        members = len(lane.proven) + len(lane.fresh)
+        return members - sum(one in lane.proven or one in lane.fresh for one in set(used))
 
     def due(
         self, host: str, now: float, *, tier: str | None = None, country: str | None = None
@@ -289,7 +157,7 @@ class Pool:
         if health.failures:
             wait = max(wait, health.until)
             if health.in_flight:
-                wait = max(wait, now + _BUSY_WAIT)
+                wait = max(wait, now + _PROBE_WAIT)
         return wait
 
     # --- what happened ---------------------------------------------------------
