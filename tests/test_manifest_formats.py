@@ -166,6 +166,11 @@ TABLES = [
     ("l.txt", f"id,url\n1,{S}/a\n", [(2, f"{S}/a", {"id": "1"})]),
     ("-", f"{S}/a\tnote\n", [(1, f"{S}/a", {"column_2": "note"})]),
     ("-", f"{S}/a,b\n{S}/x,url\n", [(1, f"{S}/a,b", None), (2, f"{S}/x,url", None)]),
+    (
+        "l.txt",
+        f"# mine\nURL\n{S}/a,b # note\n<{S}/c>,\n",
+        [(3, f"{S}/a,b", None), (4, f"{S}/c", None)],
+    ),
     ("l.csv", "", []),
     ("l.csv", "url,x\n", []),
 ]
@@ -201,6 +206,17 @@ def test_an_unclosed_quote_costs_its_own_line_only() -> None:
     assert [item.url for item in items if isinstance(item, Row)] == [
         f"{S}/a",
         *(f"{S}/{n}" for n in range(5_000)),
+    ]
+
+
+def test_two_stray_quotes_do_not_swallow_the_lines_between_them() -> None:
+    data = f'url,note\n{S}/a,"oops\n{S}/b,1\n{S}/c,"2"\n{S}/d,"x"y\n{S}/e,5"\n'
+    assert short(read(data, "l.csv")) == [
+        (2, "! quote is never closed"),
+        (3, f"{S}/b"),
+        (4, f"{S}/c"),
+        (5, f"{S}/d"),
+        (6, f"{S}/e"),
     ]
 
 

@@ -31,15 +31,7 @@ def judge(
         return rejected(url, line, target.reason, raw=raw, batch=batch, prior=prior)
     if "{" in url and ("{{" in url or "{%" in url):
         warning = "template braces in the URL"
-    return Row(
-        url=url,
-        line=line,
-        fields=fields,
-        batch=batch,
-        prior=prior,
-        warning=warning,
-        target=target,
-    )
+    return Row(url, line, fields, batch, prior, warning, target)
 
 
 def rejected(

@@ -24,6 +24,11 @@ def is_uri(source: str) -> bool:
     return _URI.match(source) is not None
 
 
+def local_path(source: str) -> str:
+    """The path to open; ``~`` is the home folder where no shell has said so (cron, Scrapyd)."""
+    return os.path.expanduser(source)
+
+
 def batch_name(source: str) -> str:
     """The default batch of a manifest: its file name without the known suffixes.
 
@@ -54,7 +59,7 @@ def shown(source: str) -> str:
         return "- (standard input)"
     if is_uri(source):
         return _USERINFO.sub("***@", source.partition("?")[0])
-    full = os.path.abspath(source)
+    full = os.path.abspath(local_path(source))
     return source if source == full else f"{source} ({full})"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import BinaryIO
 
 from retryscrape.manifest import jsonlines, table, text
@@ -97,7 +98,8 @@ def _items(blocks: Iterator[bytes], layout: Layout, options: Options) -> Iterato
         return table.read_table(split_lines(utf8, table.MAX_LINE), layout.shape, options)
     if layout.format is Format.JSONLINES:
         return jsonlines.read_jsonlines(split_lines(utf8, jsonlines.MAX_LINE), options)
-    return text.read_text(split_lines(utf8, text.MAX_LINE), options)
+    below = replace(options, from_line=max(options.from_line, layout.header_line + 1))
+    return text.read_text(split_lines(utf8, text.MAX_LINE), below)
 
 
 def read_urls(urls: str, *, default_scheme: str | None = None) -> Iterator[Row | Rejected]:

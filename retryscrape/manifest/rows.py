@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from retryscrape.manifest.urls import Good
 
@@ -29,9 +29,10 @@ class ManifestError(Exception):
         self.line = line
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(NamedTuple):
     """One URL of the manifest. ``url`` is the input string, trimmed: the ledger's key.
+
+    A NamedTuple because one is made per line: 0.5 us, a frozen dataclass takes 1.5.
 
     ``line`` is the 1-based physical line where the record starts, ``target``
     what to request for it. ``fields`` are the other columns; ``batch`` and

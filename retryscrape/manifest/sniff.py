@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from retryscrape.manifest.names import refusal, split_name
 from retryscrape.manifest.rows import Options
-from retryscrape.manifest.shape import MissingColumn, Shape, find_shape
+from retryscrape.manifest.shape import ONE_COLUMN, MissingColumn, Shape, find_shape
 
 #: How much of the file is looked at, in bytes.
 HEAD = 65_536
@@ -28,11 +28,15 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """``encoding`` is a codec that takes its own BOM; ``shape`` is there for tables."""
+    """``encoding`` is a codec that takes its own BOM; ``shape`` is there for tables.
+
+    Rows of a text begin below ``header_line``.
+    """
 
     format: Format
     encoding: str
     shape: Shape | None = None
+    header_line: int = 0
 
 
 #: UTF-32 first: its little-endian BOM begins with that of UTF-16.
@@ -63,6 +67,7 @@ _MAGIC = (
     (b"7z\xbc\xaf\x27\x1c", "this is a 7-Zip archive"),
     (b"Rar!", "this is a RAR archive"),
 )
+_TABLES = (".csv", ".tsv")
 _MARKUP = re.compile(rb"\s*<(?:!doctype|html|\?xml|urlset|!--)", re.IGNORECASE)
 _JSON_ARRAY = re.compile(r"\[\s*(?:[{\"\[]|$)")
 _JSON_OBJECT = re.compile(r"\{\s*(?:\"|\}|$)")
@@ -97,13 +102,17 @@ def _text_or_table(
         lines,
         url_field=options.url_field,
         default_scheme=options.default_scheme,
-        declared=suffix if suffix in (".csv", ".tsv") else None,
+        declared=suffix if suffix in _TABLES else None,
     )
     if isinstance(shape, MissingColumn):
         names = ", ".join(shape.columns)[:200]
         raise refusal(source, f"no column {options.url_field!r}; its first line has: {names}")
-    form = Format.TEXT if shape is None else Format.TABLE
-    return Layout(format=form, encoding=encoding, shape=shape)
+    if shape is None:
+        return Layout(format=Format.TEXT, encoding=encoding)
+    if suffix not in _TABLES and shape.delimiter == ONE_COLUMN:
+        # A list under the heading "url": comments and brackets are those of a text.
+        return Layout(format=Format.TEXT, encoding=encoding, header_line=shape.header_line)
+    return Layout(format=Format.TABLE, encoding=encoding, shape=shape)
 
 
 def _refuse_binary(head: bytes, source: str) -> None:

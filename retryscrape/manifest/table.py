@@ -117,28 +117,36 @@ class _Feeder:
 
 
 def _records(feeder: _Feeder, delimiter: str) -> Iterator[tuple[int, list[str] | str, str]]:
-    """(line where it starts, cells or why there are none, raw text), record by record."""
-    reader = csv.reader(feeder, delimiter=delimiter)
+    """(line where it starts, cells or why there are none, raw text), record by record.
+
+    Strict, so that two stray quotes far apart do not make one cell of all that is between them.
+    """
+    reader = csv.reader(feeder, delimiter=delimiter, strict=True)
     while True:
         feeder.begin()
-        cells: list[str] | str
         try:
-            cells = next(reader)
+            cells: list[str] | str = next(reader)
+            raw = "\n".join(text for _, text in feeder.taken)
         except StopIteration:
             return
         except ManifestError as error:
             # Reading on must begin with the record, not in the middle of it.
             error.line = feeder.taken[0][0] if feeder.taken else error.line
             raise
-        except _TooLong:
-            cells = "record over 128 KB" if len(feeder.taken) == 1 else "quote is never closed"
-        except csv.Error as error:
-            cells = f"no valid CSV ({error})"
-        if feeder.at_end:
-            cells = "quote is never closed"
-        line, raw = feeder.taken[0]
-        if isinstance(cells, str):
+        except (_TooLong, csv.Error):
+            cells, raw = _first_alone(feeder, delimiter), feeder.taken[0][1]
             feeder.give_back()
-        else:
-            raw = "\n".join(text for _, text in feeder.taken)
-        yield line, cells, raw
+        yield feeder.taken[0][0], cells, raw
+
+
+def _first_alone(feeder: _Feeder, delimiter: str) -> list[str] | str:
+    """What the first line of an unreadable record is without the others."""
+    _, text = feeder.taken[0]
+    if isinstance(text, Cut):
+        return "line over 128 KB"
+    if len(feeder.taken) > 1 or feeder.at_end:
+        return "quote is never closed"
+    try:
+        return next(csv.reader([text], delimiter=delimiter))  # lenient: "a"b is a cell too
+    except csv.Error as error:
+        return f"no valid CSV ({error})"

@@ -33,7 +33,10 @@ def read_text(lines: Iterable[tuple[int, str]], options: Options) -> Iterator[Ro
         if not stripped:
             continue
         url = unwrap(stripped.removesuffix(",").rstrip())
-        yield judge(url, number, scheme, raw=text) if url else rejected(text, number, "no URL")
+        if url:
+            yield judge(url, number, scheme, raw=text)
+        else:
+            yield rejected(text, number, "no URL")
 
 
 def _without_comment(text: str) -> str:
