@@ -30,6 +30,8 @@ class World:
     attempts: int = 10
     #: seconds between two answers, all requests together
     pace: float = 0.05
+    #: half-way all is drawn anew: other exits are dead, other exits are banned
+    turns: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def run(world: World, seed: int) -> Score:
     waiting = deque((f"h{n % world.hosts}.test", ()) for n in range(world.urls))
     under_way: deque[tuple[str, tuple[str, ...], str]] = deque()
     load: dict[str, int] = {}
-    now, delivered, attempts = 1000.0, 0, 0
+    now, delivered, attempts, turned = 1000.0, 0, 0, False
     while waiting or under_way:
         while waiting and len(under_way) < world.at_once:
             host, used = waiting.popleft()
@@ -93,6 +95,8 @@ def run(world: World, seed: int) -> Score:
         now += world.pace
         host, used, exit_id = under_way.popleft()
         attempts += 1
+        if world.turns and not turned and delivered >= world.urls / 2:
+            truth, turned = Truth(world, exits, random.Random(seed + 2)), True
         signal = truth.outcome(exit_id, host)
         pool.done(exit_id, host, now, signal, 0.2)
         if signal is Signal.GOOD:
@@ -135,6 +139,7 @@ WORLDS = {
     "half dead": World(dead=0.5),
     "half banned": World(banned=0.5),
     "one host": World(hosts=1),
+    "all changes half-way": World(turns=True),
 }
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retryscrape.policy.backoff import full_jitter
+from retryscrape.policy.budget import RetryBudget
 from retryscrape.policy.hosts import HostRules, Hosts
 
 H = "shop.test"
@@ -284,7 +285,9 @@ def test_slow_failures_from_before_the_pause_do_not_hold_the_probe_back(hosts: H
 def outage(seed: int, *, at_once: int, down_for: float, every: float = 0.0):
     """50 URLs, 3 attempts each, full jitter with base 1 s, a host that refuses
     connections for ``down_for`` seconds. Gives how many end ok, and the time it took
-    until all were through or left to a re-drive by a long pause."""
+    until all were through or left to a re-drive by a long pause. A retry spends
+    budget only while the host does not count as down: an outage is no fault of the URL."""
+    budget = RetryBudget(0.1, 10)
     rng = random.Random(seed)
     hosts = Hosts(HostRules(), rng)
     waiting = [(0.0, n, 0) for n in range(50)]
@@ -307,8 +310,8 @@ def outage(seed: int, *, at_once: int, down_for: float, every: float = 0.0):
                 ok += 1
                 hosts.answered(H, now)
             else:
-                hosts.fault(H, str(url), None, now)
-                if tries < 3 and not hosts.gave_up(H):
+                down = hosts.fault(H, str(url), None, now)
+                if tries < 3 and not hosts.gave_up(H) and (down or budget.try_spend()):
                     delay = full_jitter(tries - 1, base=1, cap=60, rng=rng)
                     heapq.heappush(waiting, (now + delay, url, tries))
             hosts.returned(H, now)

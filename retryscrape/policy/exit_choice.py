@@ -140,10 +140,7 @@ class Choice:
 
     def _allowed(self, exit_id: str) -> bool:
         health = self.health[exit_id]
-        if health.out:
-            return False
-        # A dead exit is probed by one request at a time.
-        if health.failures and (health.until > self.now or health.in_flight):
+        if health.out or health.cooling(self.now):
             return False
         pair = self.pairs.get(exit_id)
         return pair is None or pair.paused_until <= self.now

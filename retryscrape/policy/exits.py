@@ -154,10 +154,8 @@ class Pool:
         health = self._health[exit_id]
         pair = view.pairs.get(exit_id)
         wait = max(pair.paused_until, pair.sent + self._rules.interval) if pair else 0.0
-        if health.failures:
-            wait = max(wait, health.until)
-            if health.in_flight:
-                wait = max(wait, now + _PROBE_WAIT)
+        if health.cooling(now):
+            wait = max(wait, health.until, now + _PROBE_WAIT if health.in_flight else 0.0)
         return wait
 
     # --- what happened ---------------------------------------------------------
@@ -168,6 +166,7 @@ class Pool:
         if health is None:
             return
         health.in_flight += 1
+        health.sent = now
         view = self.view(host)
         view.in_flight += 1
         view.pairs.setdefault(exit_id, PairHealth()).sent = now

@@ -31,6 +31,8 @@ RESTS = (60.0, 300.0, 1200.0, 3600.0)
 COOLING_NEW = (2.0, 4.0, 20.0, 90.0, 300.0, 600.0)
 #: ... and one that did.
 COOLING_PROVEN = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 300.0)
+#: A probe that has not come back after this many seconds never will.
+PROBE_LOST = 600.0
 #: Failures in a row, each of its own time, after which an exit counts as gone for good.
 DEAD_AFTER = 3
 #: Faults of unknown origin in a row, over at least two hosts, that amount to one failure.
@@ -111,6 +113,7 @@ class ExitHealth:
     cost: float = 0.0
     elapsed: float | None = None
     in_flight: int = 0
+    sent: float = 0.0
     out: bool = False
     #: failures in a row, and until when no request leaves through it
     failures: int = 0
@@ -126,6 +129,12 @@ class ExitHealth:
     def mean(self) -> float:
         """Expected share of attempts that reach the target."""
         return self.belief.mean(UNKNOWN)
+
+    def cooling(self, now: float) -> bool:
+        """Whether nothing may leave: it failed, and its time is not up or its probe is out."""
+        if not self.failures:
+            return False
+        return self.until > now or (self.in_flight > 0 and now - self.sent < PROBE_LOST)
 
     def alive(self, now: float, elapsed: float | None) -> None:
         """It brought an answer of the target; ``elapsed`` seconds if that was a good one."""
