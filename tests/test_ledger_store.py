@@ -231,6 +231,13 @@ class TestWriting:
         ledger.write([failure(line=None)])
         assert ledger.entry("b", "http://h.test/1") == failure(line=None)
 
+    def test_a_result_never_moves_its_row_to_another_line(self, ledger):
+        """A re-drive knows the line of the failures feed only."""
+        fill(ledger, ["http://h.test/0", "http://h.test/1"])
+        ledger.write([failure(line=1, host="other", fields={"a": 1})])
+        row = ledger.entry("b", "http://h.test/1")
+        assert (row.line, row.host, row.fields) == (2, "h.test", None)
+
     def test_two_batches_in_one_transaction(self, ledger):
         for batch_id in ("b", "c"):
             fill(ledger, ["http://h.test/1"], batch_id=batch_id)

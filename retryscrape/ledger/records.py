@@ -236,7 +236,10 @@ class ExitRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
-    """One run over a batch; ``stats`` is a small mapping of numbers and texts."""
+    """One run over a batch; ``stats`` is a small mapping of numbers and texts.
+
+    ``spider`` and ``arguments`` are as they were typed (None: not known).
+    """
 
     job_id: str
     batch_id: str
@@ -244,6 +247,29 @@ class JobRow:
     finished_at: str | None = None
     finish_reason: str | None = None
     stats: Mapping[str, Any] | None = None
+    spider: str | None = None
+    arguments: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedriveRow:
+    """One loop of ``scrapy redrive``, ``n`` counts them (1-based).
+
+    ``reason`` is the stop rule that ended it (None: it was killed, or goes on),
+    ``spent`` its seconds so far, ``before`` and ``left_over`` the rows of its
+    worklist at the beginning and at the end, ``job_id`` its latest pass.
+    """
+
+    batch_id: str
+    n: int
+    started_at: str
+    finished_at: str | None = None
+    reason: str | None = None
+    passes: int = 0
+    spent: float = 0.0
+    before: int = 0
+    left_over: int = 0
+    job_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

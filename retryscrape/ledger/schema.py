@@ -1,7 +1,8 @@
 """The tables of the ledger, and how older ledgers are brought up to them.
 
 DESIGN.md section 4 is the source of names and columns: they are a contract.
-``reads`` and ``schema_version`` are our own.
+``reads``, ``redrives`` and ``schema_version`` are our own, and so are ``jobs.spider``
+and ``jobs.arguments``.
 """
 
 from __future__ import annotations
@@ -188,8 +189,28 @@ jobs = Table(
     Column("finished_at", Text),
     Column("finish_reason", Text),
     Column("stats", Text),
+    # What was typed, so that a re-drive and a check are made by the same rules.
+    Column("spider", Text),
+    Column("arguments", Text),
     PrimaryKeyConstraint("job_id"),
     Index("jobs_batch", "batch_id", "started_at"),
+)
+
+# The loops of ``scrapy redrive``: how far each came, and which rule stopped it.
+redrives = Table(
+    "redrives",
+    metadata,
+    _key("batch_id"),
+    _count("n"),
+    Column("started_at", Text),
+    Column("finished_at", Text),
+    Column("reason", Text),
+    _count("passes"),
+    _amount("spent"),
+    _count("before"),
+    _count("left_over"),
+    Column("job_id", Text),
+    PrimaryKeyConstraint("batch_id", "n"),
 )
 
 reads = Table(
@@ -220,9 +241,23 @@ def _create_tables(connection: Connection) -> None:
     metadata.create_all(connection, checkfirst=False)
 
 
+def _remember_arguments_and_loops(connection: Connection) -> None:
+    redrives.create(connection, checkfirst=True)
+    _add_columns(connection, jobs, "spider", "arguments")
+
+
+def _add_columns(connection: Connection, table: Table, *names: str) -> None:
+    """Text columns that an older ledger lacks (a new one was made with them)."""
+    there = {column["name"] for column in inspect(connection).get_columns(table.name)}
+    for name in names:
+        if name not in there:
+            connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {name} TEXT")
+
+
 #: In order; a ledger's version is how many of them it has seen. Append only.
 MIGRATIONS: tuple[tuple[str, Callable[[Connection], None]], ...] = (
     ("create the tables", _create_tables),
+    ("remember arguments and re-drives", _remember_arguments_and_loops),
 )
 
 

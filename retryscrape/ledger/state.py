@@ -11,22 +11,32 @@ from typing import Any
 from sqlalchemy import Table, select
 
 from retryscrape.ledger.database import Database, insert_text
-from retryscrape.ledger.records import ExitRow, HostRow, JobRow
-from retryscrape.ledger.rows import clean
-from retryscrape.ledger.schema import exits, hosts, jobs
+from retryscrape.ledger.records import ExitRow, HostRow, JobRow, RedriveRow
+from retryscrape.ledger.rows import clean, parse_fields
+from retryscrape.ledger.schema import exits, hosts, jobs, redrives
 
 _HOST_COLUMNS = tuple(field.name for field in fields(HostRow))
 _EXIT_COLUMNS = tuple(field.name for field in fields(ExitRow))
+_JOB_COLUMNS = tuple(field.name for field in fields(JobRow))
+_REDRIVE_COLUMNS = tuple(field.name for field in fields(RedriveRow))
 
 
 class StateTables(Database):
     """The tables of the ledger that are not about URLs."""
 
-    def start_job(self, job_id: str, batch_id: str, started_at: str) -> None:
+    def start_job(
+        self,
+        job_id: str,
+        batch_id: str,
+        started_at: str,
+        *,
+        spider: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> None:
         """Record that a run began. The same id again (a restart) begins it anew."""
-        values = (clean(job_id), batch_id, started_at, None, None, None)
-        columns = ("job_id", "batch_id", "started_at", "finished_at", "finish_reason", "stats")
-        self._upsert(jobs, columns, ("job_id",), [values])
+        typed = None if arguments is None else json.dumps(dict(arguments), default=str)
+        values = (clean(job_id), batch_id, started_at, None, None, None, spider, typed)
+        self._upsert(jobs, _JOB_COLUMNS, ("job_id",), [values])
 
     def finish_job(
         self, job_id: str, finished_at: str, finish_reason: str, stats: Mapping[str, Any]
@@ -53,10 +63,25 @@ class StateTables(Database):
         )
         with self.reading() as connection:
             found = connection.execute(query).mappings().all()
+        texts = ("stats", "arguments")
         return [
-            JobRow(**{**row, "stats": json.loads(row["stats"]) if row["stats"] else None})
-            for row in found
+            JobRow(**{**row, **{name: parse_fields(row[name]) for name in texts}}) for row in found
         ]
+
+    def redrives_of(self, batch_id: str) -> list[RedriveRow]:
+        """The loops of ``scrapy redrive`` over a batch, oldest first."""
+        query = (
+            select(*(redrives.c[name] for name in _REDRIVE_COLUMNS))
+            .where(redrives.c.batch_id == batch_id)
+            .order_by(redrives.c.n)
+        )
+        with self.reading() as connection:
+            return [RedriveRow(**row) for row in connection.execute(query).mappings()]
+
+    def save_redrive(self, row: RedriveRow) -> None:
+        """Record how far a loop has come, over what was recorded of it before."""
+        values = attrgetter(*_REDRIVE_COLUMNS)(row)
+        self._upsert(redrives, _REDRIVE_COLUMNS, ("batch_id", "n"), [values])
 
     def load_hosts(self) -> list[HostRow]:
         """What earlier runs learned of hosts."""
@@ -94,7 +119,7 @@ class StateTables(Database):
             connection.exec_driver_sql(text, rows)
 
 
-def replacing(columns: tuple[str, ...], key: tuple[str, ...]) -> str:
-    """The ON CONFLICT clause that puts the new values over the old row's."""
-    changes = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
+def replacing(columns: tuple[str, ...], key: tuple[str, ...], keep: tuple[str, ...] = ()) -> str:
+    """The ON CONFLICT clause that puts the new values over the old row's, except ``keep``."""
+    changes = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key + keep)
     return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"

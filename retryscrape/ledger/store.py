@@ -32,9 +32,12 @@ from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
 
 _KEY = ("batch_id", "url")
 _NEW_ONLY = "ON CONFLICT (batch_id, url) DO NOTHING"
+# What belongs to the line of the manifest: the first to make the row says it. A
+# result of a re-drive knows the line of the failures feed only.
+_OF_THE_LINE = ("line", "host", "fields", "same_as")
 # A row that another process made a success since we looked stays one.
 _MERGED = (
-    f"{replacing(ENTRY_COLUMNS, _KEY)}"
+    f"{replacing(ENTRY_COLUMNS, _KEY, keep=_OF_THE_LINE)}"
     " WHERE entries.status <> 'success' OR excluded.status = 'success'"
 )
 _COUNTERS = ("batch_id", "manifest", "lines", "urls", "duplicates", "rejected", "passes")

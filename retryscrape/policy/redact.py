@@ -1,4 +1,4 @@
-"""Hiding of secrets in texts that people read: URLs with a user, known passwords.
+"""What must not be shown to people: secrets in URLs and texts, and characters that act.
 
 Pure. The names of proxies are made elsewhere; this is for everything else.
 """
@@ -41,4 +41,22 @@ def mask_text(text: str, secrets: Iterable[str] = ()) -> str:
 def _masked(match: re.Match[str]) -> str:
     scheme, userinfo = match.groups()
     user, colon, _ = userinfo.partition(":")
-    return f"{scheme}{user[:1]}{MASK}{colon + MASK if colon else ''}@"
+    return f"{scheme}{user[:1].strip('*')}{MASK}{colon + MASK if colon else ''}@"
+
+
+def plain(text: str, limit: int = 2000) -> str:
+    """``text`` on one line as a terminal may show it: masked, and nothing in it acts.
+
+    Control characters, line breaks and direction marks become escapes
+    (``\\x1b``, ``\\u202e``); at most ``limit`` characters, then an ellipsis.
+    """
+    shown = mask_url(text)
+    if len(shown) > limit:
+        shown = f"{shown[: limit - 1]}…"
+    if shown.isprintable():
+        return shown
+    return "".join(char if char.isprintable() else _escaped(char) for char in shown)
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape", "backslashreplace").decode("ascii")

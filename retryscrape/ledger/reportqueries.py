@@ -1,0 +1,193 @@
+"""The sums behind a report, made by the database in a few scans.
+
+Plain mappings come out; what they add up to is reportdata.py's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, case, func, select
+
+from retryscrape.ledger.queries import unsuccessful
+from retryscrape.ledger.records import Result
+from retryscrape.ledger.rows import ENTRY_COLUMNS, to_result
+from retryscrape.ledger.schema import attempts, entries, exits
+from retryscrape.policy.outcomes import SETTLED, Outcome, Status
+
+TOP_HOSTS = 100
+#: Points of the timeline: the unit of time is chosen so that there are at most so many.
+POINTS = 240
+
+
+def totals(connection: Connection, batch_id: str) -> dict[str, Any]:
+    """One scan of the rows: sums over all of them, and pages by number of attempts."""
+    query = (
+        select(
+            entries.c.status == Status.SUCCESS.value,
+            entries.c.attempts,
+            func.count(),
+            func.sum(entries.c.cost),
+            func.sum(entries.c.bytes),
+        )
+        .where(entries.c.batch_id == batch_id)
+        .group_by(entries.c.status == Status.SUCCESS.value, entries.c.attempts)
+    )
+    groups = connection.execute(query).all()
+    pages = sum(rows for success, _, rows, _, _ in groups if success)
+    sums = {
+        "attempts": sum(n * rows for _, n, rows, _, _ in groups),
+        "cost": float(sum(cost for _, _, _, cost, _ in groups)),
+        "bytes": int(sum(size for _, _, _, _, size in groups)),
+    }
+    return {
+        **sums,
+        **{f"{name}_per_page": total / pages if pages else None for name, total in sums.items()},
+        "pages_by_attempts": {n: rows for success, n, rows, _, _ in sorted(groups) if success},
+    }
+
+
+def history(connection: Connection, batch_id: str) -> list[dict[str, Any]]:
+    """One scan of the attempts; everything about them is folded from these groups."""
+    keys = [attempts.c[name] for name in ("rung", "exit", "outcome", "vendor", "job_id")]
+    query = (
+        select(
+            *keys,
+            func.count().label("attempts"),
+            func.sum(attempts.c.cost).label("cost"),
+            func.sum(attempts.c.bytes).label("bytes"),
+            func.coalesce(func.sum(attempts.c.elapsed), 0.0).label("elapsed"),
+            func.sum(attempts.c.waited).label("waited"),
+        )
+        .where(attempts.c.batch_id == batch_id)
+        .group_by(*keys)
+    )
+    return [
+        {**row, "bytes": int(row["bytes"])} for row in connection.execute(query).mappings().all()
+    ]
+
+
+def fold(history: Iterable[Mapping[str, Any]], key: str) -> list[dict[str, Any]]:
+    """Attempts by one of their columns, the busiest first; ``elapsed`` becomes the mean."""
+    found: dict[Any, dict[str, Any]] = {}
+    for row in history:
+        blank = {"attempts": 0, "ok": 0, "cost": 0.0, "bytes": 0, "elapsed": 0.0, "outcomes": {}}
+        into = found.setdefault(row[key], {key: row[key], **blank})
+        for name in ("attempts", "cost", "bytes", "elapsed"):
+            into[name] += row[name]
+        outcome, count = row["outcome"], row["attempts"]
+        into["ok"] += count if outcome == Outcome.OK.value else 0
+        into["outcomes"][outcome] = into["outcomes"].get(outcome, 0) + count
+    for into in found.values():
+        into["elapsed"] = into["elapsed"] / into["attempts"]
+    return sorted(found.values(), key=lambda row: -row["attempts"])
+
+
+def hosts(connection: Connection, batch_id: str) -> tuple[list[dict[str, Any]], int]:
+    """The TOP_HOSTS hosts with the most rows, and how many hosts there are."""
+    this = entries.c.batch_id == batch_id
+    sizes = select(entries.c.host, func.count().label("rows")).where(this).group_by(entries.c.host)
+    top = connection.execute(
+        sizes.order_by(func.count().desc(), entries.c.host).limit(TOP_HOSTS)
+    ).all()
+    total = connection.execute(select(func.count()).select_from(sizes.subquery())).scalar() or 0
+    found = {
+        row.host: {
+            "host": row.host,
+            "rows": row.rows,
+            "success": 0,
+            "unresolved": 0,
+            "outcomes": {},
+        }
+        for row in top
+    }
+    query = (
+        select(entries.c.host, entries.c.outcome, func.count())
+        .where(this, entries.c.host.in_(list(found)))
+        .group_by(entries.c.host, entries.c.outcome)
+    )
+    settled = {outcome.value for outcome in SETTLED}
+    for host, outcome, rows in connection.execute(query):
+        into = found[host]
+        into["outcomes"][outcome or Status.PENDING.value] = rows
+        into["success"] += rows if outcome == Outcome.OK.value else 0
+        into["unresolved"] += 0 if outcome in settled | {Outcome.OK.value} else rows
+    return list(found.values()), int(total)
+
+
+def vendors(
+    connection: Connection, batch_id: str, history: Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Who blocked: attempts over all passes, and rows that are still not a success."""
+    query = (
+        select(entries.c.vendor, func.count())
+        .where(unsuccessful(batch_id), entries.c.vendor.is_not(None))
+        .group_by(entries.c.vendor)
+    )
+    rows: dict[Any, int] = {row[0]: row[1] for row in connection.execute(query)}
+    blocked = fold((row for row in history if row["vendor"]), "vendor")
+    by_attempts = {row["vendor"]: row["attempts"] for row in blocked}
+    return [
+        {"vendor": name, "attempts": by_attempts.get(name, 0), "rows": rows.get(name, 0)}
+        for name in sorted({*rows, *by_attempts}, key=lambda n: (-by_attempts.get(n, 0), n))
+    ]
+
+
+def with_health(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Exits with what the ledger knows of their health over all batches."""
+    names = [row["exit"] for row in rows if row["exit"]]
+    query = select(exits.c.exit, exits.c.ok, exits.c.fail, exits.c.updated_at).where(
+        exits.c.host == "", exits.c.exit.in_(names)
+    )
+    health = {row.exit: row for row in connection.execute(query)}
+    merged = []
+    for row in rows:
+        known = health.get(row["exit"])
+        weight = known.ok + known.fail if known else 0.0
+        share = known.ok / weight if known and weight else None
+        merged.append({**row, "exit": row["exit"] or "direct", "health": share})
+    return merged
+
+
+def timeline(connection: Connection, batch_id: str) -> list[dict[str, Any]]:
+    """Attempts over time by outcome: per minute, hour or day, as the whole span asks for."""
+    this = attempts.c.batch_id == batch_id
+    # "2026-01-31T07:05:09.250Z": the first 16 characters are the minute, 13 the hour, 10 the day.
+    for length in (16, 13, 10):
+        at = func.substr(attempts.c.started_at, 1, length)
+        query = (
+            select(at.label("at"), attempts.c.outcome, func.count().label("attempts"))
+            .where(this, attempts.c.started_at.is_not(None))
+            .group_by(at, attempts.c.outcome)
+            .order_by(at)
+        )
+        points = [dict(row) for row in connection.execute(query).mappings()]
+        if len({point["at"] for point in points}) <= POINTS:
+            break
+    return points
+
+
+def next_due(connection: Connection, batch_id: str, now: float) -> float | None:
+    """When the first parked row is due, in epoch seconds."""
+    query = select(func.min(entries.c.not_before)).where(
+        unsuccessful(batch_id), entries.c.not_before > now
+    )
+    return connection.execute(query).scalar()
+
+
+def residue(connection: Connection, batch_id: str, limit: int) -> list[Result]:
+    """Up to ``limit`` rows that are not a success, the unresolved ones first."""
+    settled = entries.c.outcome.in_([outcome.value for outcome in SETTLED])
+    rank = case((settled, 1), else_=0)
+    columns = [entries.c[name] for name in ENTRY_COLUMNS]
+    found: list[Result] = []
+    for wanted in (0, 1):  # two walks along the index instead of one sort of everything
+        query = (
+            select(*columns)
+            .where(unsuccessful(batch_id), rank == wanted)
+            .order_by(entries.c.line, entries.c.url)
+            .limit(limit - len(found))
+        )
+        found += map(to_result, connection.execute(query))
+    return found
