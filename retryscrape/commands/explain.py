@@ -7,7 +7,8 @@ import argparse
 from scrapy.exceptions import UsageError
 
 from retryscrape.command import LedgerCommand
-from retryscrape.ledger.explain import explain
+from retryscrape.ledger.explain import explain, story_text
+from retryscrape.policy.redact import mask_url
 
 
 class Command(LedgerCommand):
@@ -26,6 +27,9 @@ class Command(LedgerCommand):
     def work(self, args: list[str], opts: argparse.Namespace) -> int:
         if len(args) != 1:
             raise UsageError("scrapy explain takes one URL", print_help=False)
-        text = explain(self.ledger, args[0], batch_id=opts.batch)
-        print(text or f"The ledger knows nothing of {args[0]}.")
-        return 0 if text else 1
+        stories = explain(self.ledger, args[0], opts.batch)
+        for story in stories:
+            print(story_text(story))
+        if not stories:
+            print(f"The ledger knows nothing of {mask_url(args[0])}.")
+        return 0 if stories else 1

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
+from dataclasses import asdict
 
 from retryscrape.command import LedgerCommand
-from retryscrape.ledger.reportdata import as_json, report_data
+from retryscrape.ledger.reportdata import report_data
 from retryscrape.report.text import render
 
 
@@ -24,6 +26,7 @@ class Command(LedgerCommand):
         parser.add_argument("--json", action="store_true", help="print JSON")
 
     def work(self, args: list[str], opts: argparse.Namespace) -> int:
-        data = report_data(self.ledger, self.batch(args))
-        print(json.dumps(as_json(data), ensure_ascii=False, indent=1) if opts.json else render(data))
+        data = report_data(self.ledger, self.batch(args), now=time.time())
+        assert data is not None
+        print(json.dumps(asdict(data), ensure_ascii=False, indent=1) if opts.json else render(data))
         return 0

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retryscrape.crawl.runtime import Run, UsageProblem, iso
-from retryscrape.ledger.feed import Tail, write_failures
-from retryscrape.ledger.lock import BatchLock
+from retryscrape.ledger.feed import write_failures
+from retryscrape.ledger.lock import BatchBusyError, BatchLock
 from retryscrape.ledger.pages import PageStore, page_path, write_index
 from retryscrape.ledger.reportdata import report_data, write_report
 from retryscrape.ledger.records import BatchInfo, Counts, HostRow, Result
@@ -35,14 +35,6 @@ logger = logging.getLogger("retryscrape")
 KEPT = 512 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """Where the reading of a manifest stopped."""
-
-    manifest: str
-    from_line: int
-
-
 class Books:
     """What a run has open: one ledger, one writer, one lock a batch."""
 
@@ -51,7 +43,8 @@ class Books:
         self.out = Path(run.config.out)
         self._stack = ExitStack()
         self.batches: dict[str, BatchInfo] = {}
-        self.unread: dict[str, Unread] = {}
+        #: manifests whose end has not been reached, by batch
+        self.unread: dict[str, str] = {}
         #: why rows of the manifest were not asked for, and which vendors blocked
         self.skipped: Counter[str] = Counter()
         self.blockers: Counter[str] = Counter()
@@ -78,7 +71,7 @@ class Books:
             self.out.mkdir(parents=True, exist_ok=True)
             return Ledger.open(ledger_url(self.run))
         except LedgerError as error:
-            raise UsageProblem(str(error)) from None
+            raise UsageProblem(_sentence(error)) from None
         except OSError as error:
             raise UsageProblem(
                 f"Setting RETRYSCRAPE_OUT: {self.out} cannot be written: {error.strerror}."
@@ -90,13 +83,16 @@ class Books:
         if known is not None:
             return known
         try:
-            lock = BatchLock(self.out, batch_id, job_id=self.run.job_id, shard=self.shard)
+            folder = self.out / batch_id
+            lock = BatchLock.take(folder, batch_id, job_id=self.run.job_id, shard=self.shard)
             self._stack.enter_context(lock)
             info = self.ledger.open_batch(
                 batch_id, manifest, digest, now=self.run.clock(), shard=self.shard
             )
-        except LedgerError as error:
-            raise UsageProblem(str(error)) from None
+        except (LedgerError, BatchBusyError) as error:
+            raise UsageProblem(_sentence(error)) from None
+        except OSError as error:
+            raise UsageProblem(f"{self.out / batch_id} cannot be used: {error.strerror}.") from None
         self.batches[batch_id] = info
         if len(self.batches) == 1:
             self.ledger.start_job(self.run.job_id, batch_id, iso(self.run.clock()))
@@ -146,12 +142,12 @@ class Books:
         """Failures feed, index and report of a batch, each by a new file and rename."""
         folder = self.out / batch_id
         folder.mkdir(parents=True, exist_ok=True)
-        unread = self.unread.get(batch_id)
-        tail = Tail(unread.manifest, unread.from_line) if unread else None
-        write_failures(self.ledger, batch_id, folder / "failures.jsonl", tail)
+        write_failures(self.ledger, batch_id, folder / "failures.jsonl")
         pages = ((row.page_path, row.url) for row in self.ledger.successes(batch_id) if row.page_path)
         write_index(folder / "index.tsv", pages)
-        write_report(report_data(self.ledger, batch_id), folder / "report.json")
+        report = report_data(self.ledger, batch_id, now=self.run.clock())
+        if report is not None:
+            write_report(report, folder / "report.json")
 
     def keep_blocked(self, row: Result, body: bytes, content_type: str | None) -> None:
         """Keep the last blocked body of a URL below ``BATCH/blocked``; the disk is not waited for."""
@@ -176,6 +172,11 @@ def manifest_name(arguments: Arguments) -> str:
 def ledger_url(run: Run) -> str:
     """The database URL of the run's ledger."""
     return run.config.ledger or str(Path(run.config.out) / "ledger.db")
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def merged_hosts(run: Run) -> list[HostRow]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -18,7 +19,7 @@ from scrapy.http import Response
 from retryscrape.crawl.clients import make_client
 from retryscrape.crawl.clients.base import Client, Proxy
 from retryscrape.crawl.faults import At, FetchError
-from retryscrape.crawl.keys import ticket_of
+from retryscrape.crawl.keys import TICKET, ticket_of
 from retryscrape.crawl.runtime import Run
 
 logger = logging.getLogger("retryscrape")
@@ -60,6 +61,9 @@ class DownloadHandler:
 
     async def _fetch(self, request: Request) -> Response:
         ticket = ticket_of(request)
+        if ticket is not None and not ticket.hops:
+            # now it leaves: what it waited for in its slot belongs to no exit's time
+            request.meta[TICKET] = replace(ticket, started=self.run.clock())
         if self._client is None:
             self._client = make_client(self.run.config.http_client, self.crawler)
         meta = request.meta

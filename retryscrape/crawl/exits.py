@@ -6,13 +6,15 @@ nothing of the last one can reach the next.
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections.abc import Iterable
 from dataclasses import replace
 
 from scrapy import Request
 
 from retryscrape.crawl.faults import At, FetchError
-from retryscrape.crawl.keys import SIDE, TICKET, clear_attempt, host_of
+from retryscrape.crawl.keys import OWN_JAR, SESSION, SIDE, TICKET, clear_attempt, host_of
 from retryscrape.crawl.runtime import Run
 from retryscrape.policy.exits import Exit
 from retryscrape.policy.ladder import parse_rung
@@ -20,6 +22,8 @@ from retryscrape.policy.ticket import Ticket
 
 #: Shortest wait before asking again for an exit when none is free for a host.
 EXIT_WAIT = 0.5
+#: And the longest: exits that cool down come back, or the run ends with a sentence.
+NO_EXIT_WAIT = 10.0
 
 
 class ExitChooser:
@@ -68,7 +72,6 @@ class ExitChooser:
         if exit_ is None:
             raise FetchError("unavailable", At.PROXY, detail="no exit is free")
         request.meta[SIDE] = (*used, exit_.id)
-        request.meta[TICKET + "_side_started"] = now
         self._leave_by(request, exit_, host, now)
 
     def _later(self, request: Request, ticket: Ticket, now: float) -> Request:
@@ -76,7 +79,9 @@ class ExitChooser:
         sentence = self.run.pool.exhausted(now)
         if sentence:
             raise FetchError("no exit is left", At.PROXY, detail=sentence)
-        due = max(now + EXIT_WAIT, self.run.pool.due(ticket.host, now))
+        rung = parse_rung(ticket.rung)
+        free = self.run.pool.due(ticket.host, now, tier=rung.tier, country=rung.country)
+        due = max(now + EXIT_WAIT, min(free, now + NO_EXIT_WAIT))
         again = request.copy()
         again.dont_filter = True
         again.meta[TICKET] = replace(ticket, not_before=due)
@@ -88,16 +93,27 @@ class ExitChooser:
         assert self.run.pool is not None
         self._set_proxy(request, exit_)
         self.run.pool.sent(exit_.id, host, now)
-        request.meta.setdefault("cookiejar", None)
-        request.meta["cookiejar"] = f"{exit_.id} {host}"
+        # cookies belong to an exit; a user's own jar is kept apart within it
+        own = request.meta.setdefault(OWN_JAR, request.meta.get("cookiejar"))
+        request.meta["cookiejar"] = exit_.id if own is None else f"{exit_.id} {own}"
         if self.timeout:
             learned = self.run.pool.timeout(exit_.id, host, self.timeout)
             request.meta["download_timeout"] = learned
+
+    def _session(self, request: Request, exit_: Exit) -> str:
+        """A fresh token for ``{session}``: one an attempt, or one a URL (``sticky=url``)."""
+        ticket = request.meta.get(TICKET)
+        if exit_.sticky == "url" and ticket is not None:
+            return hashlib.sha256(ticket.url.encode("utf-8", "replace")).hexdigest()[:12]
+        token: str = request.meta.setdefault(SESSION, secrets.token_hex(6))
+        return token
 
     def _set_proxy(self, request: Request, exit_: Exit) -> None:
         """Server and credentials apart: HttpProxyMiddleware would decode them as latin-1,
         and ``user@host`` crashes it on every request (field_cases C5)."""
         request.meta["proxy"] = exit_.proxy_url
+        if exit_.session:
+            exit_ = exit_.with_session(self._session(request, exit_))
         authorization = exit_.authorization()
         request.headers.pop(b"Proxy-Authorization", None)
         if authorization:

@@ -18,7 +18,7 @@ from typing import Any
 
 from scrapy import Request
 
-from retryscrape.crawl.books import Books, Unread
+from retryscrape.crawl.books import Books
 from retryscrape.crawl.keys import TICKET
 from retryscrape.crawl.runtime import Run
 from retryscrape.crawl.take import Take, take
@@ -67,6 +67,7 @@ class Feeder:
         self._room = asyncio.Event()
         self._then: list[Source] = []
         self._met: set[int] = set()
+        self._warned: set[str] = set()
 
     async def requests(self) -> AsyncIterator[Request]:
         """All requests of this pass, as the scheduler can take them."""
@@ -137,8 +138,8 @@ class Feeder:
         """The manifest could not be read to its end: what came is crawled, the rest is not lost."""
         logger.error("%s", error)
         self.run.incomplete = str(error)
-        if batch and error.line is not None:
-            self.books.unread[batch] = Unread(source.name, error.line)
+        if batch:
+            self.books.unread[batch] = source.name
 
     def _mine(self, line: Row | Rejected) -> bool:
         """Whether the line belongs to this process (``shard=K/N``, by host)."""
@@ -154,7 +155,7 @@ class Feeder:
         self, batch: str, source: Source, lines: list[Row | Rejected], last: int
     ) -> AsyncIterator[Request]:
         known, fresh = await asyncio.to_thread(self._store, batch, source, lines, last)
-        self.books.unread[batch] = Unread(source.name, last + 1)
+        self.books.unread[batch] = source.name
         for line in lines:
             if isinstance(line, Rejected):
                 continue
@@ -197,8 +198,9 @@ class Feeder:
 
     def _request(self, batch: str, line: Row, row: Known) -> Request | None:
         now = self.run.clock()
-        if line.warning:
-            logger.warning("line %d: %s", line.line, line.warning)
+        if line.warning and line.warning not in self._warned:
+            self._warned.add(line.warning)
+            logger.warning("line %d: %s (said once)", line.line, line.warning)
         decision = take(
             row,
             now=now,

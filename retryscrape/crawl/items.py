@@ -8,6 +8,7 @@ from scrapy.http import Response
 
 from retryscrape.crawl.settle import Settled
 from retryscrape.items import FailureItem, PageItem
+from retryscrape.ledger.feed import feed_row
 from retryscrape.ledger.records import Result
 from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
 
@@ -53,25 +54,6 @@ def no_result(settled: Settled, reason: str) -> FailureItem:
 
 
 def _failure(row: Result) -> FailureItem:
-    item = FailureItem(
-        url=row.url,
-        batch_id=row.batch_id,
-        status=row.status,
-        outcome=row.outcome,
-        error_class=row.error_class,
-        http_code=row.http_code,
-        vendor=row.vendor,
-        reason=row.reason,
-        attempts=row.attempts,
-        passes=row.passes,
-        cost=row.cost,
-        rung=row.rung,
-        escalate=row.escalate,
-        not_before=row.not_before,
-        last_error_at=row.last_error_at,
-        job_id=row.job_id,
-        final_url=row.final_url,
-        fields=row.fields,
-    )
+    item = FailureItem(**feed_row(row))
     item._result = row  # type: ignore[misc]
     return item

@@ -21,6 +21,11 @@ SLOT = "retryscrape_slot"
 #: How a request without a ledger row was tried so far (robots.txt).
 SIDE = "retryscrape_side"
 
+#: The user's own cookie jar, before the exit's name was put in front of it.
+OWN_JAR = "retryscrape_jar"
+#: The session token of the attempt under way, for gateways.
+SESSION = "retryscrape_session"
+
 #: Prefix of the download slot of rendered pages: their concurrency is their own.
 BROWSER_SLOT = "browser "
 
@@ -37,6 +42,7 @@ ATTEMPT_KEYS = (
     "redirect_reasons",
     BYTES,
     COOKIES,
+    SESSION,
     SLOT,
 )
 

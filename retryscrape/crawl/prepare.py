@@ -58,7 +58,8 @@ def _check_manifest(arguments: Arguments) -> None:
     complaint = check_batch_name(name) if name else None
     if complaint:
         raise ArgumentError(f"Argument batch {complaint} (it is {name!r}).")
-    if arguments.manifest and arguments.manifest != "-":
+    # a pipe can be read but once; a remote manifest is looked at when it is read
+    if arguments.manifest and _is_plain_file(arguments.manifest):
         with open_manifest(arguments.manifest) as stream:
             read_rows(stream, name=arguments.manifest, url_field=arguments.url_field)
 
@@ -93,3 +94,9 @@ def _read(given: str | tuple[str, ...]) -> ProxyList:
     raise UsageProblem(
         f"Setting RETRYSCRAPE_PROXIES: no such file: {given} (tried {path.absolute()})."
     )
+
+
+def _is_plain_file(manifest: str) -> bool:
+    """Whether opening it takes nothing away. What does not exist counts: opening says so."""
+    path = Path(manifest).expanduser()
+    return "://" not in manifest and manifest != "-" and (path.is_file() or not path.exists())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import random
 import secrets
@@ -144,7 +145,7 @@ class Run:
         else:
             higher = self.ladder.next(rung)
             rung = higher if higher and self.ladder.usable(higher) else rung
-        return replace(ticket, rung=rung, request_url=request_url)
+        return replace(ticket, rung=rung, start_rung=rung, request_url=request_url)
 
     # --- exits -----------------------------------------------------------------
 
@@ -195,6 +196,8 @@ class Run:
         due = self.hosts.due(host, now)
         if self.pool is not None and due <= now:
             due = self.pool.due(host, now)
+            # none at all: the attempt itself finds out, and ends with a sentence
+            due = 0.0 if due == math.inf else due
         return due
 
     def blocked_for_good(self, result: Result, now: float) -> Result:

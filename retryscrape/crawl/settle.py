@@ -82,11 +82,13 @@ class Settler:
         if ticket.started:
             run.exit_done(ticket, verdict, now, size)
         if verdict.outcome is Outcome.OK:
-            run.learner.success(host, ticket.rung, now)
+            run.learner.success(host, ticket.rung, now, started=ticket.start_rung)
         if verdict.http_code and verdict.at is At.TARGET:
             run.hosts.answered(host, now, good=verdict.outcome in _ANSWERS)
         elif verdict.outcome is Outcome.NETWORK_ERROR and verdict.reason in _HOST_FAULTS:
-            run.hosts.fault(host, ticket.url, ticket.exit, now, started=ticket.started)
+            paused = run.hosts.fault(host, ticket.url, ticket.exit, now, started=ticket.started)
+            if paused is not None:
+                return Pauses(until=paused.until, host_paused=True)
         return self._asked_to_wait(ticket, verdict, now)
 
     def _asked_to_wait(self, ticket: Ticket, verdict: Verdict, now: float) -> Pauses:
@@ -156,7 +158,7 @@ class Settler:
             pause_until=pauses.until,
             owed_until=pauses.owed,
             host_down=run.hosts.gave_up(ticket.host),
-            free_retry=run.free_retry(ticket, verdict),
+            free_retry=pauses.host_paused or run.free_retry(ticket, verdict),
             spend=run.retry_budget.try_spend,
             price={rung: run.config.price(rung) for rung in (ticket.rung, next_rung) if rung},
             run_over=run.run_budget.over(),
@@ -257,6 +259,8 @@ class Pauses:
     until: float = 0.0
     owed: float = 0.0
     own: bool = False
+    #: the host itself is down: its URLs' retries spend no budget
+    host_paused: bool = False
 
 
 _ANSWERS = frozenset({Outcome.OK, Outcome.GONE})

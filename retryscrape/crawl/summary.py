@@ -61,7 +61,7 @@ def summary(run: Run) -> Iterator[str]:
         worst = ", ".join(f"{vendor} {n}" for vendor, n in books.blockers.most_common(5))
         yield f"Blocked by: {worst}"
     if run.pool is not None:
-        yield f"Exits: {run.pool.describe(run.clock())}"
+        yield run.pool.describe(run.clock())
     skipped = books.skipped
     if skipped["permanent"]:
         yield (

@@ -50,6 +50,7 @@ class Ticket:
     line: int | None = None
     fields: Mapping[str, Any] | None = None
     rung: str = "http"
+    start_rung: str = "http"
     escalate: bool = False
     prior_attempts: int = 0
     prior_passes: int = 0
