@@ -1,0 +1,245 @@
+"""The browser's life: driver and browser started when first needed, renewed, ended.
+
+Pages and contexts are not known here. Playwright is imported on the first start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retryscrape.crawl.browser.executable import INSTALL, executable, unavailable
+from retryscrape.crawl.browser.processes import Process, drivers, kill, tree
+from retryscrape.crawl.faults import At, FetchError
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser as PlaywrightBrowser
+    from scrapy.settings import BaseSettings
+
+logger = logging.getLogger(__name__)
+
+#: Launches in a row that may fail before the run renders no more.
+FAILED_LAUNCHES = 3
+#: Seconds that closing a browser, and then the driver, may take before they are killed.
+CLOSE_SECONDS = 3.0
+
+#: Nothing may pass the exit by: no QUIC, no WebRTC over UDP, no early DNS look-ups. Without
+#: site isolation a page is one process, and all its frames' traffic is counted and filtered.
+ARGS = (
+    "--disable-gpu",
+    "--disable-quic",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--dns-prefetch-disable",
+    "--disable-site-isolation-trials",
+)
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """One running browser. ``contexts`` are those still open in it."""
+
+    browser: PlaywrightBrowser
+    pages: int = 0
+    contexts: int = 0
+    retired: bool = False
+    lost: bool = False
+
+    @property
+    def alive(self) -> bool:
+        return not self.lost and self.browser.is_connected()
+
+    @property
+    def user_agent(self) -> str:
+        """Chromium's own, without the word Headless; the version reduced as Chrome does."""
+        major = self.browser.version.partition(".")[0]
+        return (
+            "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) "
+            f"Chrome/{major}.0.0.0 Safari/537.36"
+        )
+
+
+class Engine:
+    """Gives out the running browser, starting what is not there."""
+
+    def __init__(self, settings: BaseSettings, *, recycle: int) -> None:
+        self._settings = settings
+        self._recycle = recycle
+        self._provider: Any = None
+        self._current: Session | None = None
+        self._launching: asyncio.Task[Session] | None = None
+        self._failed = 0
+        self._sentence: str | None = None
+        self._roots: set[Process] = set()
+        self._ending: set[asyncio.Task[None]] = set()
+        self.launches = 0
+
+    def unavailable(self) -> str | None:
+        """Why nothing can be rendered (one sentence), or None."""
+        if self._failed >= FAILED_LAUNCHES:
+            return self._sentence
+        return unavailable(self._settings)
+
+    async def session(self) -> Session:
+        """The browser for the next page, counted; raises FetchError ``unavailable``."""
+        if sentence := self.unavailable():
+            raise self._refuse(sentence)
+        if (current := self._current) and (not current.alive or current.pages >= self._recycle):
+            current.retired = True
+            self._current = None
+            self.settle(current)
+        while self._current is None:
+            if self._launching is None:
+                self._launching = asyncio.create_task(self._launch())
+                self._launching.add_done_callback(self._launched)
+            # shielded: the others that wait for this launch must not lose it to one's time-out
+            await asyncio.shield(self._launching)
+        self._current.pages += 1
+        return self._current
+
+    def settle(self, session: Session) -> None:
+        """Close a retired browser once its last context is gone."""
+        if session.retired and not session.contexts:
+            task = asyncio.create_task(_bounded(session.browser.close()))
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+    def processes(self) -> list[Process]:
+        """The driver, the browser and all below."""
+        return tree(self._roots)
+
+    async def close(self) -> None:
+        """End everything; what does not go by itself is killed."""
+        if self._launching:
+            self._launching.cancel()
+            await asyncio.wait({self._launching})
+        group = self.processes()
+        if self._current:
+            await _bounded(self._current.browser.close())
+            self._current = None
+        await self._stop_driver()
+        kill(group)
+
+    def _launched(self, task: asyncio.Task[Session]) -> None:
+        self._launching = None
+        if not task.cancelled() and task.exception() is None:
+            self._current = task.result()
+
+    async def _launch(self) -> Session:
+        from playwright.async_api import Error
+
+        try:
+            browser = await self._browser()
+        except (Error, OSError) as error:
+            self._failed += 1
+            text = " ".join(str(error).split("\n", 1)[0].split())[:200]
+            raise self._refuse(f"The browser could not be started: {text}") from None
+        self._failed = 0
+        self._sentence = None
+        self.launches += 1
+        return Session(browser)
+
+    async def _browser(self) -> PlaywrightBrowser:
+        from playwright.async_api import Error
+
+        if self._provider is not None:
+            try:
+                return await self._provider.launch_browser()
+            except Error:
+                # the driver itself may be gone; a new one tells
+                await self._stop_driver()
+        await self._start_driver()
+        return await self._provider.launch_browser()
+
+    async def _start_driver(self) -> None:
+        from scrapy.utils.misc import load_object
+        from scrapy_playwright.handler import DEFAULT_BROWSER_PROVIDER, Config
+
+        config = Config.from_settings(self._settings)
+        config.launch_options = launch_options(self._settings)
+        name = self._settings.get("PLAYWRIGHT_BROWSER_PROVIDER") or DEFAULT_BROWSER_PROVIDER
+        provider = load_object(name)(config)
+        before = drivers()
+        with own_session():
+            await provider.start()
+        self._roots |= drivers() - before
+        self._provider = provider
+
+    async def _stop_driver(self) -> None:
+        if self._provider is not None:
+            await _bounded(self._provider.close())
+            self._provider = None
+
+    def _refuse(self, sentence: str) -> FetchError:
+        if sentence != self._sentence:
+            self._sentence = sentence
+            logger.error("%s The plain rung goes on.", sentence)
+        return FetchError("unavailable", At.TARGET, detail=sentence)
+
+
+def launch_options(settings: BaseSettings) -> dict[str, Any]:
+    """The user's launch options over ours. Signals are left to Python: a Ctrl-C ends the run."""
+    options = dict(settings.getdict("PLAYWRIGHT_LAUNCH_OPTIONS"))
+    path = executable(settings)
+    if path:
+        options["executable_path"] = path
+    for name in ("handle_sigint", "handle_sigterm", "handle_sighup"):
+        options.setdefault(name, False)
+    args = list(options.get("args") or ())
+    options["args"] = args + [arg for arg in ARGS if arg not in args]
+    return options
+
+
+@contextmanager
+def own_session() -> Iterator[None]:
+    """Have the driver that is started within lead a session of its own.
+
+    A signal to the process group (Ctrl-C, ``timeout``) would end it before Scrapy has
+    finished its pages (probes.md, part A), and playwright offers no option for it but the
+    path of node. The browser below it leads its own group already.
+    """
+    previous = os.environ.get("PLAYWRIGHT_NODEJS_PATH")
+    try:
+        node = previous or _bundled_node()
+        folder = tempfile.TemporaryDirectory(prefix="retryscrape-", ignore_cleanup_errors=True)
+    except (ImportError, OSError):
+        yield
+        return
+    with folder as name:
+        wrapper = Path(name) / "node"
+        code = "import os,sys;os.setsid();os.execv(sys.argv[1],sys.argv[1:])"
+        wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" -ISc "{code}" "{node}" "$@"\n')
+        wrapper.chmod(stat.S_IRWXU)
+        if sys.platform != "win32" and os.access(wrapper, os.X_OK):
+            os.environ["PLAYWRIGHT_NODEJS_PATH"] = str(wrapper)
+        try:
+            yield
+        finally:
+            if previous is None:
+                os.environ.pop("PLAYWRIGHT_NODEJS_PATH", None)
+            else:
+                os.environ["PLAYWRIGHT_NODEJS_PATH"] = previous
+
+
+def _bundled_node() -> str:
+    import playwright
+
+    return str(Path(playwright.__file__).parent / "driver" / "node")
+
+
+async def _bounded(closing: Any) -> None:
+    """Await a close that may hang or fail because the other side is gone."""
+    with suppress(Exception):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await closing
+
+
+__all__ = ["ARGS", "INSTALL", "Engine", "Session", "launch_options", "own_session"]

@@ -1,0 +1,346 @@
+"""The browser rung's parts that need no browser: tables, waits, contexts, and doing without."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy import Request
+from scrapy.settings import Settings
+from scrapy.utils.test import get_crawler
+
+from retryscrape.crawl.browser import executable
+from retryscrape.crawl.browser.contexts import Contexts
+from retryscrape.crawl.browser.documents import Document, Rendered, looks_html, response_of
+from retryscrape.crawl.browser.engine import FAILED_LAUNCHES, launch_options
+from retryscrape.crawl.browser.handler import Browser
+from retryscrape.crawl.browser.neterrors import fault_of
+from retryscrape.crawl.browser.options import BrowserOptions, BrowserProxy, Waits
+from retryscrape.crawl.browser.waits import Look, patience
+from retryscrape.crawl.faults import At, FetchError
+from retryscrape.policy.outcomes import Kind
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "at", "status"),
+    [
+        ("Page.goto: net::ERR_PROXY_CONNECTION_FAILED at http://x", "connect", At.PROXY, None),
+        ("net::ERR_INVALID_AUTH_CREDENTIALS", "connect", At.PROXY, 407),
+        ("net::ERR_HTTP_RESPONSE_CODE_FAILURE", "connect", At.PROXY, 407),
+        ("net::ERR_TUNNEL_CONNECTION_FAILED", "connect", At.UNKNOWN, None),
+        ("net::ERR_NAME_NOT_RESOLVED", "dns", At.TARGET, None),
+        ("net::ERR_CONNECTION_REFUSED", "connect", At.TARGET, None),
+        ("net::ERR_CONNECTION_RESET", "reset", At.UNKNOWN, None),
+        ("net::ERR_EMPTY_RESPONSE", "reset", At.UNKNOWN, None),
+        ("net::ERR_SOCKET_NOT_CONNECTED", "reset", At.UNKNOWN, None),
+        ("net::ERR_TIMED_OUT", "timeout", At.UNKNOWN, None),
+        ("net::ERR_CERT_DATE_INVALID", "tls", At.UNKNOWN, None),
+        ("net::ERR_SSL_PROTOCOL_ERROR", "tls", At.UNKNOWN, None),
+        ("net::ERR_CONTENT_LENGTH_MISMATCH", "truncated", At.UNKNOWN, None),
+        ("net::ERR_CONTENT_DECODING_FAILED", "decode", At.UNKNOWN, None),
+        ("net::ERR_UNSAFE_PORT", "scheme", At.TARGET, None),
+        ("no such word", "reset", At.UNKNOWN, None),
+    ],
+)
+def test_net_errors(text: str, reason: str, at: At, status: int | None) -> None:
+    fault = fault_of(text)
+    assert (fault.reason, fault.at, fault.status) == (reason, at, status)
+
+
+LONG = Look(html="", url="", text=900, scripts=3)
+SHORT = Look(html="", url="", text=40, scripts=3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "look", "seconds"),
+    [
+        (Kind.CHALLENGE, 403, SHORT, 15.0),
+        (Kind.CHALLENGE, 200, LONG, 15.0),
+        (Kind.CAPTCHA, 403, SHORT, 0.0),
+        (Kind.DENIAL, 403, SHORT, 0.0),
+        (None, 200, LONG, 0.0),
+        (None, 200, SHORT, 0.0),
+        (None, 403, SHORT, 2.5),
+        (None, 403, LONG, 0.0),
+        (None, 404, SHORT, 0.0),
+        (None, 200, Look(html="", url="", text=10, refresh=3.0), 5.0),
+        (None, 200, Look(html="", url="", text=10, refresh=300.0), 0.0),
+        (None, 200, Look(html="", url="", text=900, refresh=3.0), 0.0),
+    ],
+)
+def test_only_a_page_that_may_still_change_is_borne_with(
+    kind: Kind | None, status: int, look: Look, seconds: float
+) -> None:
+    assert patience(Waits(), kind=kind, status=status, look=look, enough=500) == seconds
+
+
+@pytest.mark.parametrize(
+    ("body", "page"),
+    [
+        (b"<!DOCTYPE html><p>x", True),
+        (b"\xef\xbb\xbf\n <html>", True),
+        (b"<!-- a --> <div>", True),
+        (b'{"a": 1}', False),
+        (b"\x89PNG", False),
+        (b"", False),
+        (b"<?xml version='1.0'?>", False),
+        (b"<rss><channel>", False),
+    ],
+)
+def test_bytes_without_a_type_are_a_page_if_they_look_like_one(body: bytes, page: bool) -> None:
+    assert looks_html(body) is page
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "rendered"),
+    [
+        ((("Content-Type", "text/html; charset=x"),), 200, True),
+        ((("content-type", "TEXT/HTML"),), 403, True),
+        ((("Content-Type", "application/xhtml+xml"),), 200, True),
+        ((("Content-Type", "application/json"),), 200, False),
+        ((("Content-Type", "image/svg+xml"),), 200, False),
+        ((("Content-Type", "text/html"), ("Content-Disposition", "Attachment; x")), 200, False),
+        ((), 200, None),
+    ],
+)
+def test_what_a_browser_shows_as_a_page(
+    headers: tuple[tuple[str, str], ...], status: int, rendered: bool | None
+) -> None:
+    assert Document("1", "http://x/", status, headers).rendered is rendered
+
+
+@given(text=st.text(max_size=60), charset=st.sampled_from(["latin-1", "utf-8", "nonsense", ""]))
+def test_the_body_can_always_be_read_back(text: str, charset: str) -> None:
+    headers = (("Content-Type", f"text/html; charset={charset}"), ("Content-Length", "3"))
+    document = Document("1", "http://x/", 200, headers)
+    response: Any = response_of(Request("http://x/"), Rendered(document, "http://x/", text))
+    assert response.text == text.encode("utf-8", "replace").decode("utf-8")
+    assert "Content-Length" not in response.headers
+
+
+def test_the_package_is_imported_without_playwright() -> None:
+    code = (
+        "import sys; import retryscrape.crawl.browser.handler;"
+        "print([m for m in sys.modules if 'playwright' in m])"
+    )
+    root = Path(__file__).parent.parent
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root)
+    assert done.stdout.strip() == "[]"
+
+
+def test_settings_of_the_user_win() -> None:
+    rule = "retryscrape.crawl.browser.documents.looks_html"
+    settings = Settings(
+        {
+            "PLAYWRIGHT_ABORT_REQUEST": rule,
+            "PLAYWRIGHT_MAX_CONTEXTS": 3,
+            "USER_AGENT": "Mine/1",
+            "DOWNLOAD_VERIFY_CERTIFICATES": False,
+            "PLAYWRIGHT_CONTEXTS": {"default": {"locale": "de"}},
+            "PLAYWRIGHT_LAUNCH_OPTIONS": {"executable_path": "/x", "args": ["--mine"]},
+        }
+    )
+    options = BrowserOptions.from_settings(settings)
+    assert (options.abort, options.abort_types) == (looks_html, ())
+    assert (options.max_contexts, options.user_agent, options.verify_tls) == (3, "Mine/1", False)
+    assert options.context_kwargs == {"locale": "de"}
+    assert options.slots == 3
+    launch = launch_options(settings)
+    assert launch["executable_path"] == "/x"
+    assert launch["args"][0] == "--mine"
+    assert launch["handle_sigint"] is False
+
+
+def test_scrapys_own_user_agent_is_not_the_browsers() -> None:
+    assert BrowserOptions.from_settings(Settings()).user_agent is None
+
+
+def test_a_password_is_in_no_text() -> None:
+    assert "geheim" not in repr(BrowserProxy(id="x", server="http://h:1", password="geheim"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"PLAYWRIGHT_LAUNCH_OPTIONS": {"executable_path": "/no/such"}}, "/no/such"),
+        ({"PLAYWRIGHT_BROWSER_TYPE": "firefox"}, "firefox"),
+    ],
+)
+def test_why_nothing_can_be_rendered_is_one_sentence(settings: dict[str, Any], words: str) -> None:
+    sentence = executable.unavailable(Settings(settings))
+    assert words in str(sentence)
+    assert "\n" not in str(sentence)
+
+
+def test_no_browser_anywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
+    assert "no browser was found" in str(executable.unavailable(Settings()))
+
+
+def test_a_browser_that_cannot_start_is_said_once_and_then_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = tmp_path / "chromium"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    crawler = get_crawler(
+        settings_dict={"PLAYWRIGHT_LAUNCH_OPTIONS": {"executable_path": str(broken)}}
+    )
+    browser = Browser(crawler, BrowserOptions(), challenged=lambda page: None)
+
+    async def tried() -> list[str]:
+        reasons = []
+        for _ in range(FAILED_LAUNCHES + 1):
+            with pytest.raises(FetchError) as caught:
+                await browser.fetch(
+                    Request("http://127.0.0.1/"), proxy=None, host="h", escalated=False, timeout=20
+                )
+            reasons.append(caught.value.reason)
+        await browser.close()
+        return reasons
+
+    assert browser.available() is None
+    assert asyncio.run(tried()) == ["unavailable"] * (FAILED_LAUNCHES + 1)
+    assert str(browser.available()).startswith("The browser could not be started")
+    said = [r for r in caplog.records if "could not be started" in r.getMessage()]
+    assert len(said) == 1
+    assert crawler.stats.get_value("playwright/page_count", 0) == 0
+
+
+class Fakes:
+    """Contexts and tabs as numbers, and the order in which they were opened and closed."""
+
+    def __init__(self, slots: int, limit: int, linger: float = 60) -> None:
+        self.log: list[str] = []
+        self.opened = 0
+        self.contexts: Contexts[str, str] = Contexts(
+            slots=slots,
+            limit=limit,
+            open_tab=self.open_tab,
+            close_tab=self.close_tab,
+            close_context=self.close_context,
+            linger=linger,
+        )
+
+    async def open_tab(self, context: str) -> str:
+        self.opened += 1
+        await asyncio.sleep(0)
+        self.log.append(f"+tab {context}")
+        return f"{context}/{self.opened}"
+
+    async def close_tab(self, tab: str) -> None:
+        await asyncio.sleep(0)
+        self.log.append(f"-tab {tab.partition('/')[0]}")
+
+    async def close_context(self, context: str) -> None:
+        self.log.append(f"-{context}")
+
+    async def lease(self, key: str) -> Any:
+        async def opened() -> str:
+            self.log.append(f"+{key}")
+            return key
+
+        await self.contexts.slot()
+        return await self.contexts.lease(key, opened)
+
+    async def use(self, key: str, *, well: bool = True) -> None:
+        lease = await self.lease(key)
+        await asyncio.sleep(0)
+        lease.reusable = well
+        self.contexts.release(lease)
+
+
+def test_the_least_recently_used_context_makes_way_page_first() -> None:
+    async def scene() -> list[str]:
+        fakes = Fakes(slots=1, limit=2)
+        for key in ("a", "b", "a", "c"):
+            await fakes.use(key)
+        await fakes.contexts.close()
+        return fakes.log
+
+    log = asyncio.run(scene())
+    assert log.index("-b") < log.index("+c") < log.index("-a")
+    assert log.index("-tab b") < log.index("-b")
+
+
+def test_the_next_page_of_the_same_exit_and_host_gets_the_tab() -> None:
+    async def scene() -> int:
+        fakes = Fakes(slots=2, limit=4)
+        for _ in range(5):
+            await fakes.use("a")
+        await fakes.use("a", well=False)
+        await fakes.use("a")
+        await fakes.contexts.close()
+        return fakes.opened
+
+    assert asyncio.run(scene()) == 2
+
+
+def test_waiters_are_served_in_order_and_bounds_hold() -> None:
+    async def scene() -> tuple[list[int], int, int]:
+        fakes, order, most = Fakes(slots=2, limit=2), [], 0
+
+        async def one(n: int) -> None:
+            nonlocal most
+            lease = await fakes.lease(f"key{n % 7}")
+            order.append(n)
+            most = max(most, len(fakes.contexts))
+            await asyncio.sleep(0.001)
+            lease.reusable = n % 3 > 0
+            fakes.contexts.release(lease)
+
+        await asyncio.wait_for(asyncio.gather(*(one(n) for n in range(40))), 10)
+        await fakes.contexts.close()
+        return order, most, fakes.contexts.pages
+
+    order, most, left = asyncio.run(scene())
+    assert all(abs(place - n) <= 1 for place, n in enumerate(order))
+    assert (most, left) == (2, 0)
+
+
+def test_a_tab_that_opens_after_its_page_was_cancelled_is_closed() -> None:
+    async def scene() -> tuple[int, list[str]]:
+        fakes = Fakes(slots=1, limit=1)
+        gate = asyncio.Event()
+
+        async def slow(context: str) -> str:
+            await gate.wait()
+            return f"{context}/late"
+
+        fakes.contexts._open_tab = slow
+        work = asyncio.create_task(fakes.lease("a"))
+        await asyncio.sleep(0.01)
+        work.cancel()
+        await asyncio.wait({work})
+        fakes.contexts.free()
+        gate.set()
+        await fakes.contexts.close()
+        return fakes.contexts.pages, fakes.log
+
+    pages, log = asyncio.run(scene())
+    assert pages == 0
+    assert "-tab a" in log
+
+
+def test_a_context_that_cannot_be_opened_is_tried_again() -> None:
+    async def scene() -> str:
+        fakes = Fakes(slots=1, limit=1)
+
+        async def broken() -> str:
+            raise OSError("no")
+
+        await fakes.contexts.slot()
+        with pytest.raises(OSError):
+            await fakes.contexts.lease("a", broken)
+        fakes.contexts.free()
+        lease = await fakes.lease("a")
+        return str(lease.tab)
+
+    assert asyncio.run(scene()) == "a/1"
