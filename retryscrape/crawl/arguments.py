@@ -36,12 +36,16 @@ class Arguments:
     shard: tuple[int, int] | None = None
     work: str | None = None
     job: str | None = None
+    #: rows with as many passes are left alone; given by ``redrive`` (``_passes``)
+    passes: int | None = None
     unknown: tuple[str, ...] = ()
 
     @classmethod
     def from_kwargs(cls, kwargs: Mapping[str, Any]) -> Arguments:
         """Check the arguments of a spider. Raises :class:`ArgumentError`."""
         values: dict[str, Any] = {"job": kwargs.get("_job")}
+        if "_passes" in kwargs:
+            values["passes"] = _count(kwargs["_passes"])
         unknown = []
         for name, raw in kwargs.items():
             if name in _PARSERS:

@@ -95,8 +95,19 @@ class Books:
             raise UsageProblem(f"{self.out / batch_id} cannot be used: {error.strerror}.") from None
         self.batches[batch_id] = info
         if len(self.batches) == 1:
-            self.ledger.start_job(self.run.job_id, batch_id, iso(self.run.clock()))
+            self._start_job(batch_id)
         return info
+
+    def _start_job(self, batch_id: str) -> None:
+        """With what was typed: a re-drive, and a check of the pages, go by the same rules."""
+        spider = self.run.crawler.spider
+        self.ledger.start_job(
+            self.run.job_id,
+            batch_id,
+            iso(self.run.clock()),
+            spider=self.run.crawler.spidercls.name,
+            arguments=getattr(spider, "given", None),
+        )
 
     def first_batch(self, arguments: Arguments) -> str:
         """The batch's name: as given, else what a failures feed carries, else the file's."""

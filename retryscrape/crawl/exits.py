@@ -16,7 +16,7 @@ from scrapy import Request
 from retryscrape.crawl.faults import At, FetchError
 from retryscrape.crawl.keys import OWN_JAR, SESSION, SIDE, TICKET, clear_attempt, host_of
 from retryscrape.crawl.runtime import Run
-from retryscrape.policy.exits import Exit
+from retryscrape.policy.exits import Exit, Pool
 from retryscrape.policy.ladder import parse_rung
 from retryscrape.policy.ticket import Ticket
 
@@ -42,7 +42,11 @@ class ExitChooser:
         if self.run.pool is not None:
             rung = parse_rung(ticket.rung)
             exit_ = self.run.pool.choose(
-                ticket.host, now, used=ticket.exits_used, tier=rung.tier, country=rung.country
+                ticket.host,
+                now,
+                used=self._used(self.run.pool, ticket, now),
+                tier=rung.tier,
+                country=rung.country,
             )
             if exit_ is None:
                 return self._later(request, ticket, now)
@@ -54,6 +58,16 @@ class ExitChooser:
         if ticket.identity:
             request.headers[b"Accept-Encoding"] = b"identity"
         return None
+
+    @staticmethod
+    def _used(pool: Pool, ticket: Ticket, now: float) -> frozenset[str]:
+        """Exits that the URL has left through: in all passes while there is another one,
+        else in this pass."""
+        if ticket.avoid:
+            ever = ticket.exits_used | ticket.avoid
+            if pool.unused(ticket.host, ever, now):
+                return ever
+        return ticket.exits_used
 
     def hop(self, request: Request, ticket: Ticket) -> None:
         """A redirect's next hop belongs to the attempt under way: the same exit."""

@@ -67,6 +67,8 @@ class Feeder:
         self._room = asyncio.Event()
         self._then: list[Source] = []
         self._met: set[int] = set()
+        #: exits that URLs of the chunk at hand have left through in earlier passes
+        self._avoid: dict[str, frozenset[str]] = {}
         self._warned: set[str] = set()
 
     async def requests(self) -> AsyncIterator[Request]:
@@ -194,7 +196,12 @@ class Feeder:
             shard=self.books.shard,
         )
         urls = [row.url for row in lines if isinstance(row, Row)]
-        return self.books.ledger.known(batch, urls), added.fresh
+        known = self.books.ledger.known(batch, urls)
+        self._avoid = {}
+        if self.run.pool is not None:
+            again = [url for url, row in known.items() if row.attempts]
+            self._avoid = self.books.ledger.exits_used(batch, again)
+        return known, added.fresh
 
     def _request(self, batch: str, line: Row, row: Known) -> Request | None:
         now = self.run.clock()
@@ -206,6 +213,7 @@ class Feeder:
             now=now,
             max_wait=self.run.config.max_wait,
             include_permanent=self.arguments.include_permanent,
+            passes=self.arguments.passes,
         )
         if decision is not Take.YES:
             self.books.skipped[decision] += 1
@@ -239,6 +247,7 @@ class Feeder:
             prior_cost=row.cost,
             prior_bytes=row.bytes,
             prior_outcome=row.outcome,
+            avoid=self._avoid.get(line.url, frozenset()),
             not_before=row.not_before or 0.0,
         )
 

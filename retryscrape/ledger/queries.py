@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -173,6 +174,20 @@ class Queries(StateTables):
         )
         with self.reading() as connection:
             return [to_attempt(row) for row in connection.execute(query)]
+
+    def exits_used(self, batch_id: str, urls: Sequence[str]) -> dict[str, frozenset[str]]:
+        """The exits that each of these URLs has left through; URLs without one are left out."""
+        found: dict[str, set[str]] = defaultdict(set)
+        with self.reading() as connection:
+            for piece in slices([clean(url) for url in urls]):
+                text = (
+                    "SELECT DISTINCT url, exit FROM attempts"  # noqa: S608
+                    f" WHERE batch_id = {self.dialect.placeholder} AND exit IS NOT NULL"
+                    f" AND url IN ({self.placeholders(len(piece))})"
+                )
+                for url, name in connection.exec_driver_sql(text, (batch_id, *piece)):
+                    found[url].add(name)
+        return {url: frozenset(found[key]) for url in urls if (key := clean(url)) in found}
 
     def batches(self) -> list[dict[str, Any]]:
         """All batches, oldest first, as mappings of their columns."""

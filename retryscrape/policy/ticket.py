@@ -40,6 +40,7 @@ class Ticket:
     ``url`` is the ledger's key (the input string), ``request_url`` what is asked
     for, ``batch`` is ``""`` for requests without a ledger row. ``prior_*`` is what earlier passes came to.
     ``not_before`` is an epoch second before which the request must not leave.
+    ``avoid`` are the exits of earlier passes: another one is better.
     ``exit``, ``started``, ``hops`` and ``bytes`` belong to the attempt under way.
     """
 
@@ -57,6 +58,7 @@ class Ticket:
     prior_cost: float = 0.0
     prior_bytes: int = 0
     prior_outcome: Outcome | None = None
+    avoid: frozenset[str] = frozenset()
     history: tuple[Past, ...] = ()
     not_before: float = 0.0
     identity: bool = False
