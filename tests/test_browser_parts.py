@@ -219,7 +219,7 @@ class Fakes:
 
     def __init__(self, slots: int, limit: int, linger: float = 60) -> None:
         self.log: list[str] = []
-        self.opened = 0
+        self.opened = self.now = self.most = 0
         self.contexts: Contexts[str, str] = Contexts(
             slots=slots,
             limit=limit,
@@ -240,10 +240,13 @@ class Fakes:
         self.log.append(f"-tab {tab.partition('/')[0]}")
 
     async def close_context(self, context: str) -> None:
+        self.now -= 1
         self.log.append(f"-{context}")
 
     async def lease(self, key: str) -> Any:
         async def opened() -> str:
+            self.now += 1
+            self.most = max(self.most, self.now)
             self.log.append(f"+{key}")
             return key
 
@@ -285,20 +288,18 @@ def test_the_next_page_of_the_same_exit_and_host_gets_the_tab() -> None:
 
 def test_waiters_are_served_in_order_and_bounds_hold() -> None:
     async def scene() -> tuple[list[int], int, int]:
-        fakes, order, most = Fakes(slots=2, limit=2), [], 0
+        fakes, order = Fakes(slots=2, limit=2), []
 
         async def one(n: int) -> None:
-            nonlocal most
             lease = await fakes.lease(f"key{n % 7}")
             order.append(n)
-            most = max(most, len(fakes.contexts))
             await asyncio.sleep(0.001)
             lease.reusable = n % 3 > 0
             fakes.contexts.release(lease)
 
         await asyncio.wait_for(asyncio.gather(*(one(n) for n in range(40))), 10)
         await fakes.contexts.close()
-        return order, most, fakes.contexts.pages
+        return order, fakes.most, fakes.contexts.pages
 
     order, most, left = asyncio.run(scene())
     assert all(abs(place - n) <= 1 for place, n in enumerate(order))

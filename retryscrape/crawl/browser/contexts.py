@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, TypeVar
 
 C = TypeVar("C")
@@ -161,7 +162,7 @@ class Contexts(Generic[C, T]):
         if room is None:
             victims = self._victims()
             room = Room(key, asyncio.ensure_future(self._opened(victims, open_context)))
-            room.context.add_done_callback(lambda done, room=room: self._failed(room, done))
+            room.context.add_done_callback(partial(self._failed, room))
         self._rooms[key] = room  # last in the dict is the one used last
         return room
 
@@ -171,7 +172,8 @@ class Contexts(Generic[C, T]):
         if excess <= 0:
             return []
         idle = [room for room in self._rooms.values() if not room.busy]
-        for room in idle[: max(0, excess - len(self._demolitions))]:
+        closing = sum(not room.busy for room in self._retired)
+        for room in idle[: max(0, excess - closing)]:
             self._retire(room)
         return list(self._demolitions)
 

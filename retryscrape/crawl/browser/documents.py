@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from scrapy import Request
 from scrapy.http import Response
@@ -95,7 +96,7 @@ def response_of(request: Request, rendered: Rendered) -> Response:
     else:
         body = document.body
     kind = responsetypes.from_args(headers=headers, url=rendered.url, body=body)
-    named = {"encoding": encoding} if encoding and hasattr(kind, "encoding") else {}
+    named: dict[str, Any] = {"encoding": encoding} if encoding and hasattr(kind, "encoding") else {}
     return kind(
         url=rendered.url,
         status=document.status,

@@ -152,12 +152,14 @@ class Engine:
 
         if self._provider is not None:
             try:
-                return await self._provider.launch_browser()
+                browser: PlaywrightBrowser = await self._provider.launch_browser()
+                return browser
             except Error:
                 # the driver itself may be gone; a new one tells
                 await self._stop_driver()
         await self._start_driver()
-        return await self._provider.launch_browser()
+        browser = await self._provider.launch_browser()
+        return browser
 
     async def _start_driver(self) -> None:
         from scrapy.utils.misc import load_object
@@ -176,6 +178,7 @@ class Engine:
     async def _stop_driver(self) -> None:
         if self._provider is not None:
             await _bounded(self._provider.close())
+            _read_error(self._provider)
             self._provider = None
 
     def _refuse(self, sentence: str) -> FetchError:
@@ -233,6 +236,15 @@ def _bundled_node() -> str:
     import playwright
 
     return str(Path(playwright.__file__).parent / "driver" / "node")
+
+
+def _read_error(provider: Any) -> None:
+    """Read the error of a driver that was killed: playwright leaves it in a future, and
+    asyncio would log it as never retrieved. Nothing public leads there."""
+    with suppress(Exception):
+        future = provider.playwright_context_manager._client._transport.on_error_future
+        if future.done():
+            future.exception()
 
 
 async def _bounded(closing: Any) -> None:

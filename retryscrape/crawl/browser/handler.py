@@ -57,7 +57,8 @@ def challenged(page: Page) -> Kind | None:
     """The kind of block page that this is, or None."""
     from retryscrape.policy.classify import classify
 
-    return classify(page).kind
+    kind: Kind | None = classify(page).kind
+    return kind
 
 
 class Browser:
@@ -271,17 +272,18 @@ class Browser:
             return FetchError("render_timeout", detail="the page never came to rest")
         if isinstance(error, PlaywrightTimeout):
             return FetchError("render_timeout", detail="a page method took too long")
-        if "Connection closed" in str(error) and self._session:
-            # the driver is gone: not always told by an error of Playwright's own
-            self._session.lost = True
-        elif not isinstance(error, Error):
+        if not isinstance(error, Error):
             return None
-        text = " ".join(str(error).split("\n", 1)[0].split())[:120]
+        text = " ".join(error.message.split("\n", 1)[0].split())[:120]
         if "does not support" in text and "proxy" in text:
             return FetchError("scheme", At.PROXY, detail="the browser does not speak to this exit")
-        if lease and not lease.tab.page.is_closed() and self._session and self._session.alive:
-            return FetchError("render_timeout", detail=text)
-        return FetchError("reset", detail="the browser or its page went away")
+        if "has been closed" in text or "crashed" in text:
+            if self._session and not (lease and lease.tab.page.is_closed()):
+                # closed without the page's own event: the driver is gone, and its
+                # browser still says that it is connected
+                self._session.lost = True
+            return FetchError("reset", detail="the browser or its page went away")
+        return FetchError("render_timeout", detail=text)
 
     async def _keep_cookies(
         self,
