@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retryscrape.crawl.runtime import Run, UsageProblem, iso
-from retryscrape.ledger.feed import write_failures
-from retryscrape.ledger.lock import BatchBusyError, BatchLock
-from retryscrape.ledger.pages import PageStore, page_path, write_index
-from retryscrape.ledger.reportdata import report_data, write_report
-from retryscrape.ledger.records import BatchInfo, Counts, HostRow, Result
 from retryscrape.ledger.dialect import LedgerError
+from retryscrape.ledger.files import write_files
+from retryscrape.ledger.lock import BatchBusyError, BatchLock
+from retryscrape.ledger.pages import PageStore, page_path
+from retryscrape.ledger.records import BatchInfo, Counts, HostRow, Result
 from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.writer import Writer
 from retryscrape.manifest.read import batch_name, open_manifest, read_rows
@@ -151,14 +150,7 @@ class Books:
 
     def write_files(self, batch_id: str) -> None:
         """Failures feed, index and report of a batch, each by a new file and rename."""
-        folder = self.out / batch_id
-        folder.mkdir(parents=True, exist_ok=True)
-        write_failures(self.ledger, batch_id, folder / "failures.jsonl")
-        pages = ((row.page_path, row.url) for row in self.ledger.successes(batch_id) if row.page_path)
-        write_index(folder / "index.tsv", pages)
-        report = report_data(self.ledger, batch_id, now=self.run.clock())
-        if report is not None:
-            write_report(report, folder / "report.json")
+        write_files(self.ledger, self.out, batch_id, now=self.run.clock())
 
     def keep_blocked(self, row: Result, body: bytes, content_type: str | None) -> None:
         """Keep the last blocked body of a URL below ``BATCH/blocked``; the disk is not waited for."""

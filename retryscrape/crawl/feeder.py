@@ -22,7 +22,8 @@ from retryscrape.crawl.books import Books
 from retryscrape.crawl.keys import TICKET
 from retryscrape.crawl.runtime import Run
 from retryscrape.crawl.take import Take, take
-from retryscrape.ledger.records import Known, NewRow
+from retryscrape.ledger.lines import new_row
+from retryscrape.ledger.records import Known
 from retryscrape.manifest.read import (
     Continue,
     Item,
@@ -188,7 +189,7 @@ class Feeder:
         self.books.enter(batch, source.name, digest(source.name))
         added = self.books.ledger.add_rows(
             batch,
-            [_new_row(line) for line in lines],
+            [new_row(line) for line in lines],
             manifest=source.name,
             read_to=last,
             job_id=self.run.job_id,
@@ -285,13 +286,6 @@ def _batch_of(chunk: list[Item], name: str) -> str:
     """The batch that the lines carry (a failures feed's), else the manifest's name."""
     carried = next((item.batch for item in chunk if item.batch), None)
     return carried or batch_name(name)
-
-
-def _new_row(line: Row | Rejected) -> NewRow:
-    if isinstance(line, Rejected):
-        return NewRow(url=line.key, line=line.line, rejected=line.reason, prior=line.prior)
-    host = line.target.host if line.target else ""
-    return NewRow(url=line.url, line=line.line, host=host, fields=line.fields, prior=line.prior)
 
 
 def basic_auth(user: str, password: str) -> bytes:

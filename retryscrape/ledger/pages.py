@@ -43,7 +43,7 @@ SUFFIXES: Mapping[str, str] = {
     "video/mp4": ".mp4",
 }
 OTHER_SUFFIX = ".bin"
-_ALL_SUFFIXES = tuple(sorted({*SUFFIXES.values(), OTHER_SUFFIX}))
+ALL_SUFFIXES = tuple(sorted({*SUFFIXES.values(), OTHER_SUFFIX}))
 _STRUCTURED = {"json": ".json", "xml": ".xml"}
 
 _NAME_LIMIT = 100
@@ -112,7 +112,7 @@ class PageStore:
         except FileNotFoundError:  # somebody removed the folder under way
             self._folders.discard(target.parent)
             self._put(target, body)
-        for suffix in _ALL_SUFFIXES:  # a look is 2 microseconds; listing the folder is milliseconds
+        for suffix in ALL_SUFFIXES:  # a look is 2 microseconds; listing the folder is milliseconds
             if suffix != target.suffix and (stale := target.with_suffix(suffix)).exists():
                 stale.unlink(missing_ok=True)
 

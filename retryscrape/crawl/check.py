@@ -1,0 +1,144 @@
+"""One reconciliation as commands run it: the lock, the manifests, today's checks, the feeds.
+
+What is compared with what is ledger/reconcile.py's.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from scrapy import Spider
+from scrapy.settings import BaseSettings
+from scrapy.spiderloader import get_spider_loader
+
+from retryscrape.crawl.arguments import ArgumentError, Arguments
+from retryscrape.crawl.judge import page_judge
+from retryscrape.ledger.files import write_files
+from retryscrape.ledger.lock import BatchLock
+from retryscrape.ledger.pagecheck import Finding
+from retryscrape.ledger.reconcile import Reconciler, Tally
+from retryscrape.ledger.records import ReadRow
+from retryscrape.ledger.store import Ledger
+from retryscrape.ledger.typed import Typed, typed_last, typed_of
+from retryscrape.manifest.read import ManifestError, digest, open_manifest, read_rows
+from retryscrape.spiders.manifest import ManifestSpider
+
+#: Manifests that cannot be read a second time.
+_GONE = frozenset({"-", "urls="})
+
+
+class Sink(Protocol):
+    """Takes findings as they come."""
+
+    def found(self, finding: Finding) -> None:
+        """A row that has to be fetched again."""
+
+    def restored(self, url: str, path: str) -> None:
+        """A page that got its row back."""
+
+
+class Check:
+    """One batch, checked by what was typed for it last, or by what is given here."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        batch_id: str,
+        out: Path,
+        settings: BaseSettings,
+        *,
+        spider: str | None = None,
+        arguments: Mapping[str, str] | None = None,
+        recheck: bool = False,
+        repair: bool = True,
+    ) -> None:
+        self.ledger, self.batch_id, self.out = ledger, batch_id, out
+        self.recheck, self.repair = recheck, repair
+        last = typed_last(ledger, batch_id)
+        self.typed = Typed(
+            spider=spider or last.spider, arguments={**last.arguments, **(arguments or {})}
+        )
+        self.spidercls = spider_class(settings, self.typed.spider)
+        #: sentences about manifests that could not be compared
+        self.unchecked: list[str] = []
+        self._jobs = {job.job_id: typed_of(job) for job in ledger.jobs_of(batch_id) if job.spider}
+
+    def run(self, sink: Sink) -> Tally:
+        """Check, and repair. Raises ArgumentError, BatchBusyError, LedgerError, OSError."""
+        judge = page_judge(self.spidercls, self.typed.arguments)
+        with BatchLock.take(
+            self.out / self.batch_id, self.batch_id, job_id=f"reconcile-{os.getpid()}"
+        ):
+            reconciler = Reconciler(
+                ledger=self.ledger,
+                batch_id=self.batch_id,
+                out=self.out,
+                judge=judge,
+                vouched=self._vouched,
+                found=sink.found,
+                restored=sink.restored,
+                now=time.time(),
+                repair=self.repair,
+            )
+            self._compare_manifests(reconciler)
+            reconciler.check_pages()
+            reconciler.take_up()
+            if self.repair and not reconciler.tally.clean:
+                write_files(self.ledger, self.out, self.batch_id, now=time.time())
+        return reconciler.tally
+
+    def _vouched(self, job_id: str | None) -> bool:
+        """Whether a run let its pages in by the very checks that count now."""
+        return not self.recheck and job_id is not None and self._jobs.get(job_id) == self.typed
+
+    def _compare_manifests(self, reconciler: Reconciler) -> None:
+        reads: dict[str, list[ReadRow]] = {}
+        for read in self.ledger.reads_of(self.batch_id):
+            if not self._is_feed(read.manifest):
+                reads.setdefault(read.manifest, []).append(read)
+        for name, known in reads.items():
+            complaint = self._compare(reconciler, name, known)
+            if complaint:
+                self.unchecked.append(complaint)
+
+    def _is_feed(self, manifest: str) -> bool:
+        feed = self.out / self.batch_id / "failures.jsonl"
+        return manifest not in _GONE and Path(manifest).absolute() == feed.absolute()
+
+    def _compare(self, reconciler: Reconciler, name: str, reads: list[ReadRow]) -> str | None:
+        """Compare one manifest; why that was not possible, or None."""
+        if name in _GONE:
+            return f"manifest {name!r} cannot be read a second time: not compared"
+        now = digest(name)
+        if now is not None and any(read.digest not in (None, now) for read in reads):
+            return f"manifest {name} is not what the batch was made of: not compared"
+        options = Arguments.from_kwargs({**self.typed.arguments, "urls": "", "batch": "stored"})
+        try:
+            with open_manifest(name) as stream:
+                lines = read_rows(
+                    stream,
+                    name=name,
+                    url_field=options.url_field,
+                    default_scheme=options.default_scheme,
+                )
+                reconciler.compare(name, lines)
+        except ManifestError as error:
+            return f"{error}: not compared"
+        if self.repair:
+            for read in reads:
+                self.ledger.finish_read(self.batch_id, name, shard=read.shard)
+        return None
+
+
+def spider_class(settings: BaseSettings, name: str | None) -> type[Spider]:
+    """The spider of this name, ``ManifestSpider`` if none is known. Raises ArgumentError."""
+    if name is None:
+        return ManifestSpider
+    try:
+        return get_spider_loader(settings).load(name)
+    except KeyError:
+        raise ArgumentError(f"There is no spider {name!r} in this project.") from None

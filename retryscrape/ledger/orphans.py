@@ -1,0 +1,99 @@
+"""Pages on disk whose row was lost: found by their names, given back their URLs.
+
+A page's name is the hash of its URL, so a URL proves that a page is its own.
+No database here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+from retryscrape.ledger.pages import ALL_SUFFIXES, SUFFIXES
+
+_NAME = re.compile(r"([0-9a-f]{16})(\.[a-z]+)")
+_HEX2 = re.compile(r"[0-9a-f]{2}")
+_TYPES = {suffix: kind for kind, suffix in reversed(list(SUFFIXES.items()))}
+_SUFFIX_NUMBER = {suffix: number for number, suffix in enumerate(ALL_SUFFIXES)}
+
+
+def key_of(url: str) -> int:
+    """The number that a page of this URL is named after."""
+    digest = hashlib.sha256(url.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big")
+
+
+def content_type_of(path: str) -> str | None:
+    """The content type that a page's suffix stands for; None for ``.bin``."""
+    return _TYPES.get(os.path.splitext(path)[1])
+
+
+class Pages:
+    """The names of the pages that have their row; 8 bytes each, by folder."""
+
+    def __init__(self) -> None:
+        self._known = [array("Q") for _ in range(256)]
+
+    def add(self, page_path: str) -> None:
+        """A page whose row is in the ledger."""
+        stem = page_path.rpartition("/")[2].partition(".")[0]
+        try:
+            self._known[int(stem[:2], 16)].append(int(stem, 16))
+        except (ValueError, OverflowError):
+            return  # no name of ours
+
+    def orphans(self, pages: Path) -> dict[int, int]:
+        """Pages below ``pages`` without a row: their keys, and a number for the suffix."""
+        found: dict[int, int] = {}
+        for folder in sorted(_entries(pages)):
+            if not _HEX2.fullmatch(folder):
+                continue
+            known = set(self._known[int(folder, 16)])
+            for name in _entries(pages / folder):
+                match = _NAME.fullmatch(name)
+                if match and match[1].startswith(folder) and match[2] in _SUFFIX_NUMBER:
+                    key = int(match[1], 16)
+                    if key not in known:
+                        found[key] = _SUFFIX_NUMBER[match[2]]
+        return found
+
+
+def path_of(batch_id: str, key: int, suffix: int) -> str:
+    """The path of an orphan, relative to OUT."""
+    name = f"{key:016x}"
+    return f"{batch_id}/pages/{name[:2]}/{name}{ALL_SUFFIXES[suffix]}"
+
+
+def leftovers(pages: Path) -> Iterator[Path]:
+    """Files that a killed run was writing (nobody writes while the batch is locked)."""
+    for folder in _entries(pages):
+        for name in _entries(pages / folder):
+            if name.startswith(".") and name.endswith(".tmp"):
+                yield pages / folder / name
+
+
+def _entries(folder: Path) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from (entry.name for entry in entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+def read_index(path: Path) -> Iterator[str]:
+    """The URLs of an ``index.tsv``; nothing if there is none."""
+    try:
+        with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
+            for line in file:
+                url = line.rstrip("\n").partition("\t")[2]
+                yield _ESCAPED.sub(lambda found: _PLAIN.get(found[1], found[1]), url)
+    except FileNotFoundError:
+        return
+
+
+_ESCAPED = re.compile(r"\\(.)")
+_PLAIN = {"t": "\t", "n": "\n", "r": "\r"}

@@ -1,0 +1,112 @@
+"""One stored page against its row: is it there, whole, and still good enough?
+
+Reads files, changes none. What makes a page good is the caller's ``judge``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+#: Pages are read as a whole up to this size, bytes; larger ones are only hashed.
+WHOLE = 32 * 2**20
+
+
+class Flaw(StrEnum):
+    """What can be wrong with a row (DESIGN.md section 9)."""
+
+    MISSING = "missing"
+    EMPTY = "empty"
+    MALFORMED = "malformed"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A row that has to be fetched again, and why. ``path`` is relative to OUT."""
+
+    flaw: Flaw
+    url: str
+    path: str | None
+    reason: str
+
+
+class PageRow(NamedTuple):
+    """A success, as much of it as a check needs (a NamedTuple: one is made per row)."""
+
+    url: str
+    page_path: str | None
+    page_bytes: int | None
+    page_sha256: str | None
+    content_type: str | None
+    final_url: str | None
+    http_code: int | None
+    rung: str | None
+    job_id: str | None
+
+
+#: Says why a page is not good enough, or None.
+Judge = Callable[[PageRow, bytes], str | None]
+
+
+def examine(folder: str, row: PageRow, judge: Judge | None) -> Finding | None:
+    """What is wrong with the page of a success, or None. ``folder`` is OUT.
+
+    ``judge`` is None where the page passed today's checks when it came: then
+    the right hash says that it still does.
+    """
+    if not row.page_path:
+        return _finding(Flaw.MISSING, row, "the row names no page")
+    try:
+        body, size, digest = _read(os.path.join(folder, row.page_path))
+    except FileNotFoundError:
+        return _finding(Flaw.MISSING, row, "its page is not on disk")
+    except OSError as error:
+        return _finding(Flaw.DAMAGED, row, f"its page cannot be read: {error.strerror}")
+    if size == 0 or (body is not None and not body[:64].strip() and not body.strip()):
+        return _finding(Flaw.EMPTY, row, "its page is empty")
+    if row.page_bytes is not None and size != row.page_bytes:
+        return _finding(Flaw.DAMAGED, row, f"its page has {size} bytes instead of {row.page_bytes}")
+    if row.page_sha256 is not None and digest != row.page_sha256:
+        return _finding(Flaw.DAMAGED, row, "the content of its page has changed")
+    complaint = judge(row, body) if judge is not None and body is not None else None
+    return _finding(Flaw.MALFORMED, row, complaint) if complaint else None
+
+
+def _finding(flaw: Flaw, row: PageRow, reason: str) -> Finding:
+    return Finding(flaw=flaw, url=row.url, path=row.page_path, reason=reason)
+
+
+def _read(path: str) -> tuple[bytes | None, int, str]:
+    """Body (None if it is very large), size and SHA-256.
+
+    Bare system calls: a million pages are read, and ``open()`` alone costs more
+    than all three of them (measured: 8 against 19 microseconds a page of 2 KB).
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        body = os.read(fd, _PIECE)
+        if len(body) < _PIECE:
+            return body, len(body), hashlib.sha256(body).hexdigest()
+        return _read_on(fd, body)
+    finally:
+        os.close(fd)
+
+
+_PIECE = 256 * 1024
+
+
+def _read_on(fd: int, first: bytes) -> tuple[bytes | None, int, str]:
+    digest, size, pieces = hashlib.sha256(first), len(first), [first]
+    while piece := os.read(fd, _PIECE):
+        digest.update(piece)
+        size += len(piece)
+        if size <= WHOLE:
+            pieces.append(piece)
+        else:
+            pieces.clear()
+    return (b"".join(pieces) if pieces else None), size, digest.hexdigest()

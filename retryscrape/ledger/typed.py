@@ -1,0 +1,40 @@
+"""What was typed for a batch: the spider and the arguments that later passes share.
+
+Read from ``jobs``. Arguments of one run only (which manifest, which shard) are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from retryscrape.ledger.records import JobRow
+from retryscrape.ledger.store import Ledger
+
+#: Arguments that say what one run works on; all others say what a good page is.
+_OF_ONE_RUN = frozenset({"manifest", "urls", "batch", "work", "shard", "include_permanent"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """A spider's name (None: not known) and its arguments, as texts."""
+
+    spider: str | None = None
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+def typed_of(job: JobRow) -> Typed:
+    """What was typed for one run, without what belongs to that run alone."""
+    given = job.arguments or {}
+    kept = {
+        name: str(value)
+        for name, value in given.items()
+        if name not in _OF_ONE_RUN and not name.startswith("_") and value is not None
+    }
+    return Typed(spider=job.spider, arguments=kept)
+
+
+def typed_last(ledger: Ledger, batch_id: str) -> Typed:
+    """What was typed last for a batch; empty if no run remembers."""
+    jobs = [job for job in ledger.jobs_of(batch_id) if job.spider]
+    return typed_of(jobs[-1]) if jobs else Typed()
