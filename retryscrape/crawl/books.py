@@ -106,6 +106,7 @@ class Books:
             iso(self.run.clock()),
             spider=self.run.crawler.spidercls.name,
             arguments=getattr(spider, "given", None),
+            settings=remembered(self.run.config.proxies),
         )
 
     def first_batch(self, arguments: Arguments) -> str:
@@ -165,6 +166,16 @@ class Books:
     def _failed(self, sentence: str) -> None:
         """The writer cannot go on: called from its thread."""
         self.run.stop_from_thread("ledger_failed", sentence)
+
+
+def remembered(proxies: str | tuple[str, ...] | None) -> dict[str, str]:
+    """What a re-drive must not do without: a forgotten file of proxies would send it direct.
+
+    A file's path only: entries themselves hold passwords.
+    """
+    if isinstance(proxies, str) and (path := Path(proxies).expanduser()).is_file():
+        return {"RETRYSCRAPE_PROXIES": str(path.absolute())}
+    return {}
 
 
 def manifest_name(arguments: Arguments) -> str:

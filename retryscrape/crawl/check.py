@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -23,7 +24,7 @@ from retryscrape.ledger.pagecheck import Finding
 from retryscrape.ledger.reconcile import Reconciler, Tally
 from retryscrape.ledger.records import ReadRow
 from retryscrape.ledger.store import Ledger
-from retryscrape.ledger.typed import Typed, typed_last, typed_of
+from retryscrape.ledger.typed import typed_last, typed_of
 from retryscrape.manifest.read import ManifestError, digest, open_manifest, read_rows
 from retryscrape.spiders.manifest import ManifestSpider
 
@@ -59,8 +60,10 @@ class Check:
         self.ledger, self.batch_id, self.out = ledger, batch_id, out
         self.recheck, self.repair = recheck, repair
         last = typed_last(ledger, batch_id)
-        self.typed = Typed(
-            spider=spider or last.spider, arguments={**last.arguments, **(arguments or {})}
+        self.typed = replace(
+            last,
+            spider=spider or last.spider,
+            arguments={**last.arguments, **(arguments or {})},
         )
         self.spidercls = spider_class(settings, self.typed.spider)
         #: sentences about manifests that could not be compared

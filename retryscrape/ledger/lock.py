@@ -44,6 +44,15 @@ class BatchLock:
                 _lock(files, path, fcntl.LOCK_EX, f"shard {shard} of batch {batch_id}", job_id)
             return cls(files.pop_all())
 
+    @classmethod
+    def take_loop(cls, folder: Path, batch_id: str, *, job_id: str) -> Self:
+        """Keep a second ``redrive`` of the batch out. Raises BatchBusyError, and OSError."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as files:
+            path = folder / ".lock-redrive"
+            _lock(files, path, fcntl.LOCK_EX, f"batch {batch_id}", job_id, "re-driven")
+            return cls(files.pop_all())
+
     def release(self) -> None:
         """Let others have the batch. The files stay: removing them would race with others."""
         self._files.close()
@@ -55,14 +64,16 @@ class BatchLock:
         self.release()
 
 
-def _lock(files: ExitStack, path: Path, how: int, what: str, job_id: str) -> None:
+def _lock(
+    files: ExitStack, path: Path, how: int, what: str, job_id: str, verb: str = "crawled"
+) -> None:
     file = files.enter_context(path.open("a+", encoding="utf-8", errors="replace"))
     try:
         fcntl.flock(file, how | fcntl.LOCK_NB)
     except BlockingIOError:
         file.seek(0)
         raise BatchBusyError(
-            f"{what} is being crawled by {_owner(file.read())}: wait for it, stop it,"
+            f"{what} is being {verb} by {_owner(file.read())}: wait for it, stop it,"
             " or give this run a batch of its own (-a batch=NAME)"
         ) from None
     _sign(file, job_id)

@@ -238,7 +238,8 @@ class ExitRow:
 class JobRow:
     """One run over a batch; ``stats`` is a small mapping of numbers and texts.
 
-    ``spider`` and ``arguments`` are as they were typed (None: not known).
+    ``spider`` and ``arguments`` are as they were typed (None: not known), ``settings``
+    are those few that a re-drive must not do without.
     """
 
     job_id: str
@@ -249,6 +250,7 @@ class JobRow:
     stats: Mapping[str, Any] | None = None
     spider: str | None = None
     arguments: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

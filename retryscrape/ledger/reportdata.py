@@ -17,7 +17,7 @@ from sqlalchemy import Connection, select
 from retryscrape.ledger import reportqueries as sums
 from retryscrape.ledger.actions import action
 from retryscrape.ledger.pages import replacing_file
-from retryscrape.ledger.records import Counts, Result
+from retryscrape.ledger.records import Counts, JobRow, Result
 from retryscrape.ledger.schema import batches
 from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.times import iso
@@ -71,6 +71,7 @@ class Report:
     exits: Sequence[Mapping[str, Any]]
     exits_total: int
     jobs: Sequence[Mapping[str, Any]]
+    redrives: Sequence[Mapping[str, Any]]
     timeline: Sequence[Mapping[str, Any]]
     residue: Sequence[Mapping[str, Any]]
     residue_total: int
@@ -101,6 +102,7 @@ def report_data(
         parked=ledger.parked(batch_id, now),
         next_due=None if next_due is None else iso(next_due),
         jobs=_jobs(ledger, batch_id, history),
+        redrives=[asdict(row) for row in ledger.redrives_of(batch_id)],
         residue=[_residue_row(row) for row in rows],
         **_counted(counts),
         **summed,
@@ -149,9 +151,13 @@ def _jobs(
 ) -> list[dict[str, Any]]:
     by_job = {row["job_id"]: row for row in sums.fold(history, "job_id")}
     none = {"attempts": 0, "ok": 0, "cost": 0.0, "bytes": 0}
-    return [
-        {**asdict(job), **none, **by_job.get(job.job_id, {})} for job in ledger.jobs_of(batch_id)
-    ]
+    return [{**_job(job), **none, **by_job.get(job.job_id, {})} for job in ledger.jobs_of(batch_id)]
+
+
+def _job(job: JobRow) -> dict[str, Any]:
+    given = job.arguments or {}
+    masked = {name: mask_url(str(value)) for name, value in given.items()}
+    return {**asdict(job), "arguments": masked}
 
 
 def write_report(report: Report, path: Path) -> None:

@@ -1,8 +1,8 @@
 """The tables of the ledger, and how older ledgers are brought up to them.
 
 DESIGN.md section 4 is the source of names and columns: they are a contract.
-``reads``, ``redrives`` and ``schema_version`` are our own, and so are ``jobs.spider``
-and ``jobs.arguments``.
+``reads``, ``redrives`` and ``schema_version`` are our own, and so are ``jobs.spider``,
+``jobs.arguments`` and ``jobs.settings``.
 """
 
 from __future__ import annotations
@@ -192,6 +192,7 @@ jobs = Table(
     # What was typed, so that a re-drive and a check are made by the same rules.
     Column("spider", Text),
     Column("arguments", Text),
+    Column("settings", Text),
     PrimaryKeyConstraint("job_id"),
     Index("jobs_batch", "batch_id", "started_at"),
 )
@@ -243,7 +244,7 @@ def _create_tables(connection: Connection) -> None:
 
 def _remember_arguments_and_loops(connection: Connection) -> None:
     redrives.create(connection, checkfirst=True)
-    _add_columns(connection, jobs, "spider", "arguments")
+    _add_columns(connection, jobs, "spider", "arguments", "settings")
 
 
 def _add_columns(connection: Connection, table: Table, *names: str) -> None:

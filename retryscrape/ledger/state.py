@@ -12,7 +12,7 @@ from sqlalchemy import Table, select
 
 from retryscrape.ledger.database import Database, insert_text
 from retryscrape.ledger.records import ExitRow, HostRow, JobRow, RedriveRow
-from retryscrape.ledger.rows import clean, parse_fields
+from retryscrape.ledger.rows import clean, fields_text, parse_fields
 from retryscrape.ledger.schema import exits, hosts, jobs, redrives
 
 _HOST_COLUMNS = tuple(field.name for field in fields(HostRow))
@@ -32,10 +32,11 @@ class StateTables(Database):
         *,
         spider: str | None = None,
         arguments: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         """Record that a run began. The same id again (a restart) begins it anew."""
-        typed = None if arguments is None else json.dumps(dict(arguments), default=str)
-        values = (clean(job_id), batch_id, started_at, None, None, None, spider, typed)
+        typed = (fields_text(arguments), fields_text(settings))
+        values = (clean(job_id), batch_id, started_at, None, None, None, spider, *typed)
         self._upsert(jobs, _JOB_COLUMNS, ("job_id",), [values])
 
     def finish_job(
@@ -63,7 +64,7 @@ class StateTables(Database):
         )
         with self.reading() as connection:
             found = connection.execute(query).mappings().all()
-        texts = ("stats", "arguments")
+        texts = ("stats", "arguments", "settings")
         return [
             JobRow(**{**row, **{name: parse_fields(row[name]) for name in texts}}) for row in found
         ]

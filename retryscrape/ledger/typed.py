@@ -17,10 +17,12 @@ _OF_ONE_RUN = frozenset({"manifest", "urls", "batch", "work", "shard", "include_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
-    """A spider's name (None: not known) and its arguments, as texts."""
+    """A spider's name (None: not known) and its arguments, as texts; ``settings`` are
+    those that a re-drive must not do without."""
 
     spider: str | None = None
     arguments: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 def typed_of(job: JobRow) -> Typed:
@@ -31,7 +33,8 @@ def typed_of(job: JobRow) -> Typed:
         for name, value in given.items()
         if name not in _OF_ONE_RUN and not name.startswith("_") and value is not None
     }
-    return Typed(spider=job.spider, arguments=kept)
+    settings = {name: str(value) for name, value in (job.settings or {}).items()}
+    return Typed(spider=job.spider, arguments=kept, settings=settings)
 
 
 def typed_last(ledger: Ledger, batch_id: str) -> Typed:

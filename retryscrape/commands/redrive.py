@@ -1,0 +1,122 @@
+"""``scrapy redrive BATCH``: passes over what is missing, until a stop rule holds."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from scrapy.exceptions import UsageError
+from scrapy.utils.conf import arglist_to_dict
+
+from retryscrape.command import LedgerCommand
+from retryscrape.crawl.arguments import ArgumentError
+from retryscrape.crawl.check import Check
+from retryscrape.crawl.passes import Runner
+from retryscrape.crawl.redriver import Redriver
+from retryscrape.ledger.dialect import LedgerError
+from retryscrape.ledger.lock import BatchBusyError, BatchLock
+from retryscrape.report.findings import Findings
+
+
+class Command(LedgerCommand):
+    """Each pass is a ``scrapy crawl`` in a process of its own, with the batch's own
+    spider and arguments; settings given with -s reach it."""
+
+    def syntax(self) -> str:
+        return "[options] BATCH"
+
+    def short_desc(self) -> str:
+        return "Crawl what is missing of a batch, in passes, until a stop rule holds"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--spider", help="another spider than the batch's")
+        parser.add_argument(
+            "-a", dest="spargs", action="append", default=[], metavar="NAME=VALUE",
+            help="set or replace a spider argument of the batch",
+        )  # fmt: skip
+
+    def work(self, args: list[str], opts: argparse.Namespace) -> int:
+        batch = self.batch(args)
+        try:
+            arguments = arglist_to_dict(opts.spargs)
+        except ValueError:
+            raise UsageError("Invalid -a value, use -a NAME=VALUE", print_help=False) from None
+        try:
+            check = self._check(batch, opts.spider, arguments)
+            redriver = self._redriver(batch, check, opts)
+            folder, job_id = self.out / batch, "redrive"
+            with BatchLock.take_loop(folder, batch, job_id=job_id):
+                return redriver.run()
+        except (ArgumentError, BatchBusyError) as error:
+            return self.complain(str(error))
+        except (LedgerError, OSError) as error:
+            self.complain(str(error))
+            return 1
+
+    def _check(self, batch: str, spider: str | None, arguments: dict[str, str]) -> Check:
+        assert self.settings is not None
+        check = Check(
+            self.ledger, batch, self.out, self.settings, spider=spider, arguments=arguments
+        )
+        if check.typed.spider is None:
+            raise ArgumentError(
+                f"The ledger does not know the spider of batch {batch}: --spider NAME says it."
+            )
+        return check
+
+    def _redriver(self, batch: str, check: Check, opts: argparse.Namespace) -> Redriver:
+        assert self.settings is not None
+        assert check.typed.spider is not None
+        return Redriver(
+            ledger=self.ledger,
+            batch_id=batch,
+            config=self.config,
+            spider=check.typed.spider,
+            arguments=check.typed.arguments,
+            settings=[*self._remembered(check), *opts.set, *_log_settings(opts)],
+            concurrency=self.settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
+            reconcile=lambda: _reconcile(check),
+            say=_say,
+            runner=Runner(),
+        )
+
+    def _remembered(self, check: Check) -> list[str]:
+        """Settings of the batch's crawl that this project or command line does not have."""
+        assert self.settings is not None
+        kept = [
+            f"{name}={value}"
+            for name, value in check.typed.settings.items()
+            if self.settings.get(name) is None
+        ]
+        for setting in kept:
+            _say(f"as the batch was crawled: -s {setting}")
+        return kept
+
+
+def _reconcile(check: Check) -> None:
+    with Findings() as findings:
+        tally = check.run(findings)
+    found = [f"{flaw} {tally.flaws[flaw]}" for flaw in tally.flaws if tally.flaws[flaw]]
+    if tally.restored:
+        found.append(f"restored from the page store {tally.restored}")
+    if found:
+        _say(f"reconciled: {', '.join(found)}")
+    for sentence in check.unchecked:
+        _say(sentence)
+
+
+def _log_settings(opts: argparse.Namespace) -> list[str]:
+    """Scrapy's global log options, as settings for the passes."""
+    settings = []
+    if opts.logfile:
+        settings.append(f"LOG_FILE={opts.logfile}")
+    if opts.loglevel:
+        settings.append(f"LOG_LEVEL={opts.loglevel}")
+    if opts.nolog:
+        settings.append("LOG_ENABLED=0")
+    return settings
+
+
+def _say(line: str) -> None:
+    print(f"redrive: {line}", file=sys.stderr, flush=True)
