@@ -1,0 +1,111 @@
+"""Real ``scrapy`` commands of this project in processes of their own, for tests.
+
+``Project(tmp_path)`` has an OUT and manifests below a test's own folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HOME = Path(__file__).parents[1]
+
+#: A machine with all helpers at work takes ten times as long as a quiet one.
+LIMIT = 120.0
+
+#: As fast as a test can be: no politeness on loopback, short waits, the plain rung only.
+FAST = {
+    "DOWNLOAD_DELAY": "0",
+    "CONCURRENT_REQUESTS_PER_DOMAIN": "16",
+    "ROBOTSTXT_OBEY": "0",
+    "RETRYSCRAPE_LADDER": "http",
+    "RETRYSCRAPE_BACKOFF_BASE": "0.05",
+    "RETRYSCRAPE_PROGRESS": "0",
+    "RETRYSCRAPE_REDRIVE_BASE": "0",
+    "RETRYSCRAPE_REDRIVE_JITTER": "0,0",
+}
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Project:
+    """This project, with an OUT of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.out = folder / "out"
+
+    def manifest(self, name: str, urls: Iterable[str]) -> Path:
+        """A list of URLs as a file."""
+        path = self.folder / name
+        path.write_text("".join(f"{url}\n" for url in urls), encoding="utf-8")
+        return path
+
+    def words(self, *words: str, settings: dict[str, str] | None = None) -> list[str]:
+        """The command's words, with the settings of all tests."""
+        merged = {**FAST, "RETRYSCRAPE_OUT": str(self.out), **(settings or {})}
+        options = [word for item in merged.items() for word in ("-s", "=".join(item))]
+        return [sys.executable, "-m", "scrapy", *words, *options]
+
+    def start(self, *words: str, settings: dict[str, str] | None = None) -> subprocess.Popen[str]:
+        """A command that goes on; it writes its log to nowhere."""
+        return subprocess.Popen(
+            self.words(*words, settings=settings),
+            cwd=HOME,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def scrapy(self, *words: str, settings: dict[str, str] | None = None) -> Done:
+        """A command, run to its end."""
+        done = subprocess.run(
+            self.words(*words, settings=settings),
+            cwd=HOME,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def crawl(self, manifest: Path, *words: str, settings: dict[str, str] | None = None) -> Done:
+        """``scrapy crawl pages`` over a manifest."""
+        return self.scrapy(
+            "crawl", "pages", "-a", f"manifest={manifest}", *words, settings=settings
+        )
+
+    def sql(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Ask the ledger, past all of our code."""
+        with sqlite3.connect(self.out / "ledger.db") as connection:
+            found = connection.execute(text, values).fetchall()
+        connection.close()
+        return found
+
+    def feed(self, batch: str) -> list[dict[str, Any]]:
+        """The failures feed of a batch."""
+        text = (self.out / batch / "failures.jsonl").read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
+
+
+def environment() -> dict[str, str]:
+    """Ours, without what a Scrapyd or another project may have left in it."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("SCRAPY")}
