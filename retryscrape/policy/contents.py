@@ -1,0 +1,168 @@
+"""What an answer is (HTML, JSON, something else), and whether a good one is good enough.
+
+The checks of a good page; block evidence is not looked for here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from enum import StrEnum
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from parsel import Selector
+
+from retryscrape.policy.outcomes import Checks, Page
+from retryscrape.policy.text import visible_text
+
+
+class Content(StrEnum):
+    """What a browser could help with (HTML, nothing, unknown), and what it could not."""
+
+    HTML = "html"
+    JSON = "json"
+    OTHER = "other"
+    NONE = "none"
+
+
+#: First bytes of formats that servers send under any name, text/html included.
+_MAGIC = (
+    b"\x89PNG",
+    b"\xff\xd8\xff",
+    b"GIF8",
+    b"%PDF-",
+    b"PK\x03\x04",
+    b"\x1f\x8b",
+    b"RIFF",
+    b"BM",
+    b"\x00\x00\x01\x00",
+    b"OggS",
+    b"ID3",
+    b"\x7fELF",
+    b"7z\xbc\xaf",
+    b"wOF",
+    b"\x00\x00\x00\x18ftyp",
+    b"\x00\x00\x00\x20ftyp",
+)
+_HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
+_UNKNOWN_TYPES = frozenset({"", "application/octet-stream", "text/plain", "unknown/unknown"})
+_LOOKS_HTML = re.compile(
+    rb"\s*(?:\xef\xbb\xbf)?\s*(?:<!--.{0,2000}?-->\s*)*<(?:!doctype\s+html|html|head|title|body)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+#: Put before JSON against being run as a script; browsers' code takes it off.
+_JSON_GUARD = re.compile(rb"\s*(?:\)\]\}'?,?|while\s*\(1\);|for\s*\(;;\);)")
+_LINES_TYPES = ("ndjson", "jsonl", "json-seq", "jsonlines")
+
+
+def content_of(page: Page) -> Content:
+    """What the body is: by its type, and by its first bytes where the type is wrong or missing."""
+    body = page.body
+    if not body.strip():
+        kind = _essence(page)
+        known = kind not in _UNKNOWN_TYPES and kind not in _HTML_TYPES
+        return Content.OTHER if known else Content.NONE
+    kind = _essence(page)
+    if body.startswith(_MAGIC):
+        return Content.OTHER
+    if kind.endswith(("/json", "+json")):
+        return Content.JSON
+    if kind in _HTML_TYPES:
+        return Content.JSON if _is_json_object(body) else Content.HTML
+    if kind in _UNKNOWN_TYPES and kind != "text/plain":
+        if _LOOKS_HTML.match(body[:4096]):
+            return Content.HTML
+        return Content.JSON if _is_json_object(body) else Content.OTHER
+    return Content.OTHER
+
+
+def _essence(page: Page) -> str:
+    return page.header("content-type").partition(";")[0].strip().lower()
+
+
+def _is_json_object(body: bytes) -> bool:
+    """JSON under an HTML type: it must look like it, have no tag near its start, and parse."""
+    start = body[:512].lstrip()
+    if start[:1] not in (b"{", b"[") or b"<html" in start.lower() or len(body) > 4_000_000:
+        return False
+    return not _json_fault(body)
+
+
+def _json_fault(body: bytes) -> str | None:
+    guard = _JSON_GUARD.match(body)
+    try:
+        json.loads(body[guard.end() :] if guard else body)
+    except (ValueError, RecursionError) as error:
+        return str(error)[:120] or type(error).__name__
+    return None
+
+
+def empty_reason(page: Page) -> str:
+    """Why nothing came."""
+    if page.status in (204, 205, 304):
+        return f"{page.status}: no content"
+    return "only white space" if page.body else "no body"
+
+
+def fault_of(
+    page: Page, content: Content, checks: Checks, seen: int = 0
+) -> tuple[str, str, str] | None:
+    """The outcome, the evidence and the reason if a good page is not good enough.
+
+    ``network_error`` (a body that was cut), or ``invalid``. ``seen`` is how many visible
+    characters are known of already.
+    """
+    if content is Content.JSON:
+        kind = _essence(page)
+        fault = None if any(word in kind for word in _LINES_TYPES) else _json_fault(page.body)
+        if fault:
+            return _cut(page) or ("invalid", "check:json", f"JSON that does not parse: {fault}")
+    if content is Content.HTML:
+        fault_html = _html_fault(page, checks, seen)
+        if fault_html:
+            return fault_html
+    if checks.final_host and not _ends_on(page.url, checks.final_host):
+        where = urlsplit(page.url).hostname or "nowhere"
+        return "invalid", "check:final_host", f"ended on {where}, final_host is {checks.final_host}"
+    return None
+
+
+def _html_fault(page: Page, checks: Checks, seen: int) -> tuple[str, str, str] | None:
+    if page.partial and b"</html" not in page.body[-4096:].lower():
+        return _cut(page)
+    if checks.require and not _matches(page, checks.require):
+        return "invalid", "check:require", f"nothing matches {checks.require!r}"
+    if seen < checks.min_text:
+        seen = visible_text(page.body, page.encoding, enough=checks.min_text)
+    if seen < checks.min_text:
+        text = f"only {seen} visible characters, min_text is {checks.min_text}"
+        return "invalid", "check:min_text", text
+    return None
+
+
+def _cut(page: Page) -> tuple[str, str, str] | None:
+    """A body whose end only the closed connection told, and that has no end of its own."""
+    return ("network_error", "check:partial", "truncated") if page.partial else None
+
+
+def _matches(page: Page, selector: str) -> bool:
+    encoding = page.encoding or "utf-8"
+    try:
+        text = page.body.decode(encoding, "replace")
+    except LookupError:
+        text = page.body.decode("utf-8", "replace")
+    return bool(Selector(text=text, type="html").css(selector))
+
+
+def _ends_on(url: str, host: str) -> bool:
+    name = (_hostname(url) or "").lower().rstrip(".")
+    return name == host or name.endswith(f".{host}")
+
+
+@lru_cache(maxsize=1024)
+def _hostname(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None

@@ -1,0 +1,215 @@
+"""Finds the signature that a page matches: what the fields of ``signatures.py`` mean.
+
+In the order of DESIGN.md section 5.1: headers, body markers, titles. Work is bounded:
+a page's head part is looked at, once in lower case, and each regular expression runs
+only where its plain words were found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from retryscrape.policy import signatures as data
+from retryscrape.policy.outcomes import Kind, Page
+from retryscrape.policy.text import plain_text, visible_text
+from retryscrape.policy.titles import title_of
+
+#: Bytes of a page that are looked at. A challenge's marker stands in its head; block
+#: pages that hide behind their styles (Reddit: 100 KB) come as errors.
+PREFIX, ERROR_PREFIX = 64 * 1024, 512 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What was found: ``vendor``, ``kind``, and the evidence as a short machine word."""
+
+    vendor: str | None
+    kind: Kind | None
+    evidence: str
+    reason: str
+
+
+class Look:
+    """A page under examination; what is costly is worked out once, when it is asked for."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.status = page.status
+        self._words: dict[bytes, bool] = {}
+        size = ERROR_PREFIX if page.status >= 400 else PREFIX
+        self.body = page.body[:size]
+
+    @cached_property
+    def lower(self) -> bytes:
+        """The head part in ASCII lower case."""
+        return self.body.lower()
+
+    @cached_property
+    def title(self) -> str | None:
+        """The normalised title."""
+        return title_of(self.body, self.page.encoding)
+
+    @cached_property
+    def words(self) -> str:
+        """What a reader sees, in lower case."""
+        return plain_text(self.body, self.page.encoding, limit=20_000)
+
+    @property
+    def full(self) -> bool:
+        """Whether as much is visible as on an ordinary page."""
+        return self.seen >= data.FEW
+
+    @cached_property
+    def seen(self) -> int:
+        """Visible characters, counted no further than any signature asks."""
+        return visible_text(self.page.body, self.page.encoding, enough=data.FEW)
+
+    def fewer_than(self, few: int) -> bool:
+        """Whether fewer characters than ``few`` are visible."""
+        if few <= data.FEW or not self.full:
+            return self.seen < few
+        return visible_text(self.page.body, self.page.encoding, enough=few) < few
+
+    def has(self, word: bytes) -> bool:
+        """Whether the head part has ``word``, which is in lower case."""
+        found = self._words.get(word)
+        if found is None:
+            found = self._words[word] = word in self.lower
+        return found
+
+
+def header_match(look: Look) -> Match | None:
+    """The first decisive header."""
+    for name, values in look.page.headers.items():
+        rows = _BY_NAME.get(name)
+        if rows is None:
+            if not name.startswith("x-k"):
+                continue
+            rows = [row for row in _PREFIXED if name.startswith(row.name[:-1])]
+        for row in rows:
+            if look.status not in row.status:
+                continue
+            for value in values:
+                if _VALUES[row.value].fullmatch(value.strip()):
+                    shown = f"{name}: {value[:60]}"
+                    return _match(look, row.vendor, row.kind, f"header:{name}", shown)
+    return None
+
+
+def body_match(look: Look, rows: Iterable[data.Body]) -> Match | None:
+    """The first decisive body marker."""
+    for row in rows:
+        if _may(look, row) and all(map(look.has, row.has)) and _whole(look, row):
+            word = row.has[0].decode()
+            return _match(look, row.vendor, row.kind, f"body:{word}", f"the page has {word!r}")
+    return None
+
+
+def _may(look: Look, row: data.Body) -> bool:
+    """What costs nothing, or was worked out before: most rows end here on a good page."""
+    if look.status not in row.status or (row.titles and look.title not in row.titles):
+        return False
+    if row.few is None:
+        return row.large or look.status >= 400 or not look.full
+    return row.few > data.FEW or look.fewer_than(row.few)
+
+
+def _whole(look: Look, row: data.Body) -> bool:
+    """Whether the rest of a row matches too, where its words were found."""
+    if row.headers and not all(_has_header(look.page, *pair) for pair in row.headers):
+        return False
+    if row.pattern is not None and row.pattern.search(look.body) is None:
+        return False
+    if row.script and not _in_script(look.lower, row.has[0]):
+        return False
+    if row.few is not None and not look.fewer_than(row.few):
+        return False
+    return all(phrase in look.words for phrase in row.visible)
+
+
+def title_match(look: Look) -> Match | None:
+    """A title: exact ones on any status, weaker ones on an error."""
+    title = look.title
+    if not title:
+        return None
+    found = data.TITLES.get(title)
+    if found is None or not (found.strong or look.status >= 400):
+        found = _weaker(title, look.status)
+    if found is None:
+        return None
+    vendor = found.vendor or _beside(look.page)
+    return _match(look, vendor, found.kind, f"title:{title[:80]}", f"titled {title[:80]!r}")
+
+
+def _weaker(title: str, status: int) -> data.Title | None:
+    if status < 400:
+        return None
+    if 400 <= status < 500 and title in data.NOT_ON_5XX:
+        return data.NOT_ON_5XX[title]
+    return next((row for part, row in data.TITLE_PARTS if part in title), None)
+
+
+def _beside(page: Page) -> str | None:
+    """The vendor whose header stands beside a title that names none."""
+    for name, pattern, vendor in data.TITLE_SIGNS:
+        if _has_header(page, name, pattern):
+            return vendor
+    return None
+
+
+def wall_match(address: str, evidence: str) -> Match | None:
+    """An address that is a vendor's wall."""
+    for wall in data.WALLS:
+        if wall.pattern.search(address):
+            return Match(
+                wall.vendor,
+                wall.kind,
+                f"{evidence}:{wall.evidence}",
+                f"{wall.vendor} wall ({wall.evidence})",
+            )
+    return None
+
+
+def _match(look: Look, vendor: str | None, kind: Kind | None, evidence: str, shown: str) -> Match:
+    for pattern, narrowed in data.KINDS.get(vendor or "", ()):
+        if kind is None and pattern.search(look.body):
+            kind = narrowed
+    what = {None: "block page", Kind.CHALLENGE: "challenge", Kind.DENIAL: "denial"}
+    name = f"{vendor} {what.get(kind, kind)}" if vendor else str(what.get(kind, kind))
+    return Match(vendor, kind, evidence, f"{name} ({shown})")
+
+
+def _has_header(page: Page, name: str, pattern: str) -> bool:
+    return any(_VALUES[pattern].fullmatch(value) for value in page.headers.get(name, ()))
+
+
+def _in_script(lower: bytes, word: bytes) -> bool:
+    """Whether some occurrence of ``word`` stands inside a script, not in an article's text."""
+    at = lower.find(word)
+    while at >= 0:
+        opened = lower.rfind(b"<script", 0, at)
+        if opened >= 0 and lower.rfind(b"</script", opened, at) < 0:
+            return True
+        at = lower.find(word, at + 1)
+    return False
+
+
+_BY_NAME: Mapping[str, list[data.Header]] = {
+    name: [row for row in data.HEADERS if row.name == name]
+    for name in {row.name for row in data.HEADERS if not row.name.endswith("*")}
+}
+_PREFIXED = [row for row in data.HEADERS if row.name.endswith("*")]
+_PATTERNS = (
+    {row.value for row in data.HEADERS}
+    | {pair[1] for row in data.BODIES for pair in row.headers}
+    | {sign[1] for sign in data.TITLE_SIGNS}
+)
+_VALUES = {pattern: re.compile(pattern, re.IGNORECASE | re.DOTALL) for pattern in _PATTERNS}
+
+#: Rows that can match an answer that is no error: a third of the work is saved on good pages.
+GOOD_BODIES = tuple(
+    row for row in data.BODIES if any(status in row.status for status in range(200, 300))
+)
