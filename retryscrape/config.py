@@ -182,6 +182,13 @@ def _progress(value: Any) -> str:
     return "on" if _flag(value) else "off"
 
 
+def _web_address(value: Any) -> str:
+    text = _text(value)
+    if not text.lower().startswith(("http://", "https://")):
+        raise ValueError("must be an http or https URL")
+    return text
+
+
 SETTINGS: tuple[Setting, ...] = (
     Setting("OUT", "out", _text, "folder of ledger, pages and feeds"),
     Setting("LEDGER", None, _optional(_text), "database URL of the ledger; SQLite in OUT if unset"),
@@ -254,6 +261,26 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("LEASE", 60.0, _number(1), "seconds that a worker's claim on rows holds"),
     Setting("PROGRESS", "auto", _progress, "live line on a terminal, else a log line a minute"),
     Setting("HTTP_CLIENT", "auto", _text, "client of the plain rung"),
+    Setting(
+        "WEBHOOK",
+        None,
+        _optional(_web_address),
+        "URL that gets `run.json` by POST when a run has ended (docs/scrapyd.md)",
+    ),
+    Setting(
+        "WEBHOOK_SECRET",
+        None,
+        _optional(_text),
+        "key of the webhook's HMAC-SHA256 signature; the environment variable of this name will "
+        "do, and is better: Scrapyd logs settings",
+    ),
+    Setting(
+        "METRICS",
+        None,
+        _optional(_text),
+        "Prometheus: a text file (`/var/lib/node_exporter/shop.prom`) written once a minute, or "
+        "`HOST:PORT` to serve them; needs the extra `metrics`",
+    ),
 )
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
@@ -296,6 +323,9 @@ class Config:
     lease: float
     progress: str
     http_client: str
+    webhook: str | None
+    webhook_secret: str | None
+    metrics: str | None
 
     @classmethod
     def from_settings(cls, settings: SettingsLike) -> Config:
@@ -316,11 +346,15 @@ class Config:
         return float(self.cost.get(rung, self.cost.get(rung.split(":")[0], 0.0)))
 
 
+#: Settings whose values may hold a secret: no message shows them.
+SECRET_NAMES = frozenset({"PROXIES", "LEDGER", "WEBHOOK", "WEBHOOK_SECRET"})
+
+
 def _parse(setting: Setting, raw: Any) -> Any:
     try:
         return setting.parse(raw)
     except ValueError as error:
-        shown = "" if setting.name in {"PROXIES", "LEDGER"} else f" (it is {raw!r})"
+        shown = "" if setting.name in SECRET_NAMES else f" (it is {raw!r})"
         raise ConfigError(f"Setting {PREFIX}{setting.name} {error}{shown}.") from None
 
 

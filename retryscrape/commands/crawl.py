@@ -15,6 +15,7 @@ from scrapy.exceptions import UsageError
 
 from retryscrape.crawl.prepare import prepare
 from retryscrape.crawl.runtime import Run, UsageProblem
+from retryscrape.crawl.status import RunStatus
 from retryscrape.spiders.manifest import ManifestSpider
 
 logger = logging.getLogger("retryscrape")
@@ -36,7 +37,8 @@ class Command(ScrapyCrawl):
             prepare(run, opts.spargs, needs_manifest=_has_ledger(crawler))
         except UsageProblem as problem:
             print(f"scrapy crawl: {problem}", file=sys.stderr)
-            self.exitcode = 2
+            self.exitcode = run.exit_code = 2
+            RunStatus(run).refuse(str(problem), opts.spargs)
             return
         self.crawler_process.crawl(crawler, **opts.spargs)
         self.crawler_process.start()

@@ -15,6 +15,7 @@ from typing import Any
 from retryscrape.config import unknown_names
 from retryscrape.crawl.arguments import ArgumentError, Arguments
 from retryscrape.crawl.runtime import Run, UsageProblem
+from retryscrape.crawl.webhook import key_of
 from retryscrape.ledger.pages import check_batch_name
 from retryscrape.manifest.read import ManifestError, batch_name, open_manifest, read_rows
 from retryscrape.policy.exits import Pool, PoolRules
@@ -31,6 +32,7 @@ def prepare(run: Run, kwargs: Mapping[str, Any], *, needs_manifest: bool) -> Non
     """
     if run.problem:
         raise UsageProblem(run.problem)
+    run.secrets.update(word for word in (key_of(run.config), run.config.webhook) if word)
     for sentence in unknown_names(run.crawler.settings):
         logger.warning("%s", sentence)
     if run.pool is None and run.config.proxies is not None:

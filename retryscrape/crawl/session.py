@@ -6,6 +6,7 @@ An extension: Scrapy calls it when the spider opens and when it has closed.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 import signal
 from typing import Any
@@ -19,8 +20,10 @@ from retryscrape.crawl.books import Books, manifest_name
 from retryscrape.crawl.keys import ticket_of
 from retryscrape.crawl.prepare import prepare
 from retryscrape.crawl.runtime import Run, UsageProblem
+from retryscrape.crawl.status import RunStatus
 from retryscrape.crawl.summary import ending, opening, summary
 from retryscrape.manifest.read import digest
+from retryscrape.spiders.manifest import ManifestSpider
 
 logger = logging.getLogger("retryscrape")
 
@@ -37,6 +40,9 @@ class Session:
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
         self.run = Run.of(crawler)
+        self.status = RunStatus(self.run)
+        self._keeping: asyncio.Task[None] | None = None
+        self._closed = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Session:
@@ -52,25 +58,32 @@ class Session:
 
     async def opened(self, spider: Spider) -> None:
         self.run.loop = asyncio.get_running_loop()
-        given = getattr(spider, "given", None)
+        given = spider.given if isinstance(spider, ManifestSpider) else None
         try:
             prepare(self.run, given or {}, needs_manifest=given is not None)
-            if given is not None:
-                await asyncio.to_thread(self._open)
+            await asyncio.to_thread(self._open, given is not None)
+            self.run.look_for_browser()
         except UsageProblem as problem:
             logger.error("%s", problem)
             self._end(2)
+            await asyncio.to_thread(self.status.refuse, str(problem), given or {})
+            # an engine that never started does not say that it has stopped
+            atexit.register(self.stopped)
             raise CloseSpider("usage") from None
+        atexit.register(self._last_resort)
+        self._keeping = asyncio.ensure_future(self.status.keep())
         for line in opening(self.run):
             logger.info("%s", line)
 
-    def _open(self) -> None:
+    def _open(self, ledger: bool) -> None:
         run, arguments = self.run, self.run.arguments
-        assert arguments is not None
-        run.books = Books(run)
-        name = manifest_name(arguments)
-        run.books.enter(run.books.first_batch(arguments), name, digest(name))
-        run.books.restore()
+        if ledger:
+            assert arguments is not None
+            run.books = Books(run)
+            name = manifest_name(arguments)
+            run.books.enter(run.books.first_batch(arguments), name, digest(name))
+            run.books.restore()
+        self.status.begin()
 
     def started(self) -> None:
         """Note which signal stops the run, and give downloads under way a few seconds.
@@ -101,19 +114,36 @@ class Session:
             self.run.item_errors[ticket.url] = f"an item's pipeline failed: {failure.value!r}"[:500]
 
     async def closed(self, spider: Spider, reason: str) -> None:
+        if self._keeping is not None:
+            self._keeping.cancel()
+        await asyncio.to_thread(self._close, reason)
+
+    def _close(self, reason: str) -> None:
+        """Books first, then what is said of them. In a thread: disks and receivers are slow."""
+        self._closed = True
         run = self.run
-        if run.books is None:
-            self._end(run.exit_code if run.exit_code is not None else 0)
+        if run.books is not None:
+            run.books.close(reason)
+        if self.status.refusal is not None:
             return
-        await asyncio.to_thread(run.books.close, reason)
-        self._end(ending(run, reason))
+        self._end(ending(run, reason) if run.books is not None else run.exit_code or 0)
+        self.status.end(reason)
 
     def stopped(self) -> None:
         """After Scrapy's own last words: the summary is the last thing in the log."""
-        if self.run.books is None:
-            return
-        for line in summary(self.run):
-            logger.info("%s", line)
+        atexit.unregister(self._last_resort)
+        atexit.unregister(self.stopped)
+        if self.status.refusal is not None:
+            logger.info("Nothing was requested (exit code 2)")
+        elif self.run.books is not None:
+            for line in summary(self.run):
+                logger.info("%s", line)
+
+    def _last_resort(self) -> None:
+        """A second Ctrl-C or cancel: Scrapy tells nobody, and the process still ends in order."""
+        if not self._closed:
+            self._close("killed")
+        self.stopped()
 
     def _end(self, code: int) -> None:
         self.run.exit_code = code

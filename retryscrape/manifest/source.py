@@ -9,6 +9,8 @@ from __future__ import annotations
 import bz2
 import gzip
 import hashlib
+import importlib.resources
+import importlib.util
 import io
 import lzma
 import os
@@ -16,6 +18,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.resources.abc import Traversable
 from typing import IO, Any, BinaryIO, cast
 
 from retryscrape.manifest.names import STDIN, is_uri, local_path, refusal
@@ -61,7 +64,7 @@ def open_manifest(source: str, stdin: BinaryIO | None = None) -> Iterator[Binary
 def _open_raw(source: str) -> BinaryIO:
     try:
         if not is_uri(source):
-            return open(local_path(source), "rb")
+            return _open_path(source)
         import smart_open  # 300 ms that only a remote manifest has to pay
 
         web = source.lower().startswith(("http://", "https://"))
@@ -72,6 +75,37 @@ def _open_raw(source: str) -> BinaryIO:
         return stream
     except Exception as error:  # every transport has errors of its own
         raise refusal(source, f"cannot be opened: {why(error, source)}") from None
+
+
+def _open_path(source: str) -> BinaryIO:
+    """A file, or else one of the lists that a package has with it."""
+    try:
+        return open(local_path(source), "rb")
+    except FileNotFoundError:
+        for _, entry in packaged(source):
+            if entry.is_file():
+                return cast("BinaryIO", entry.open("rb"))
+        names = " and ".join(f"package {name}" for name, _ in packaged(source))
+        also = f"; {names} has no {source}" if names else ""
+        raise FileNotFoundError(None, f"No such file or directory{also}") from None
+
+
+def packaged(source: str) -> list[tuple[str, Traversable]]:
+    """Where a relative path is looked for when there is no such file: (package, entry).
+
+    Under Scrapyd a project is an egg, a zip, and the working folder is Scrapyd's own:
+    ``urls/sample.txt`` is then the file that was deployed with the project. The project's
+    package is the one of its settings, which Scrapyd's runner names in the environment.
+    """
+    parts = source.replace(os.sep, "/").split("/")
+    if os.path.isabs(source) or source.startswith("~") or {"..", ""} & set(parts):
+        return []
+    settings = os.environ.get("SCRAPY_SETTINGS_MODULE", "").partition(".")[0]
+    found = []
+    for name in dict.fromkeys((settings, "retryscrape")):
+        if name and importlib.util.find_spec(name) is not None:
+            found.append((name, importlib.resources.files(name).joinpath(*parts)))
+    return found
 
 
 def why(error: BaseException, source: str) -> str:

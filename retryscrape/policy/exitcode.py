@@ -11,6 +11,15 @@ from retryscrape.policy.outcomes import SETTLED, ErrorClass, Outcome, Status
 Group = tuple[tuple[Status, Outcome | None, ErrorClass | None], int]
 
 
+#: What each code says, for ``run.json`` and the log (nobody sees exit codes under Scrapyd).
+MEANINGS = {
+    0: "nothing is left that anybody could still get",
+    1: "rows are left without a page, or the run stopped early",
+    2: "usage: an argument, a setting or the manifest is wrong; nothing was requested",
+    130: "stopped by Ctrl-C or a cancel; what is open stays in the failures feed",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """How a run ended: its rows, and whether it could finish.
