@@ -80,7 +80,7 @@ def verdict_of(exception: BaseException, *, proxied: bool) -> Verdict:
 
 def _fetch_error(error: FetchError, proxied: bool) -> Verdict:
     evidence = f"error:{error.reason} {error.detail}".strip()
-    if error.reason in _FINAL:
+    if error.reason in _FINAL and not (proxied and error.at is At.PROXY):
         return _verdict(Outcome.UNEXPECTED, _FINAL[error.reason], evidence)
     if error.reason == "cancelled":
         return _verdict(Outcome.NO_RESULT, "the run ended first", evidence)

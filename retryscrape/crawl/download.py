@@ -16,13 +16,18 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
+from retryscrape.crawl.browser.options import BrowserProxy
 from retryscrape.crawl.clients import make_client
 from retryscrape.crawl.clients.base import Client, Proxy
 from retryscrape.crawl.faults import At, FetchError
-from retryscrape.crawl.keys import TICKET, ticket_of
+from retryscrape.crawl.keys import SESSION, TICKET, ticket_of
 from retryscrape.crawl.runtime import Run
+from retryscrape.policy.ticket import Ticket
 
 logger = logging.getLogger("retryscrape")
+
+#: Seconds for a rendered page, from launch to the last wait; an escalated one also scrolls.
+RENDER, RENDER_ESCALATED = 45.0, 75.0
 
 
 class DownloadHandler:
@@ -64,6 +69,8 @@ class DownloadHandler:
         if ticket is not None and not ticket.hops:
             # now it leaves: what it waited for in its slot belongs to no exit's time
             request.meta[TICKET] = replace(ticket, started=self.run.clock())
+        if ticket is not None and ticket.rung.startswith("browser"):
+            return await self._render(request, ticket)
         if self._client is None:
             self._client = make_client(self.run.config.http_client, self.crawler)
         meta = request.meta
@@ -74,6 +81,30 @@ class DownloadHandler:
             fresh=ticket is not None and ticket.fresh_connection,
             max_size=meta.get("download_maxsize", self.max_size),
             warn_size=meta.get("download_warnsize", self.warn_size),
+        )
+
+    async def _render(self, request: Request, ticket: Ticket) -> Response:
+        response = await self.run.browser.fetch(
+            request,
+            proxy=self._browser_proxy(request, ticket),
+            host=ticket.host,
+            escalated=ticket.escalate,
+            timeout=max(self.timeout, RENDER_ESCALATED if ticket.escalate else RENDER),
+        )
+        self.run.take_cookies(request, ticket)
+        return response
+
+    def _browser_proxy(self, request: Request, ticket: Ticket) -> BrowserProxy | None:
+        exit_ = self.run.pool.get(ticket.exit) if self.run.pool and ticket.exit else None
+        if exit_ is None:
+            return None
+        if exit_.session:
+            exit_ = exit_.with_session(request.meta[SESSION])
+        return BrowserProxy(
+            id=exit_.id,
+            server=exit_.proxy_url,
+            username=exit_.username,
+            password=exit_.password,
         )
 
     def _proxy(self, request: Request) -> Proxy | None:
@@ -89,5 +120,6 @@ class DownloadHandler:
         if self._closed:
             return
         self._closed = True
+        await self.run.close_browser()
         if self._client is not None:
             await self._client.close()

@@ -14,7 +14,7 @@ from dataclasses import replace
 from scrapy import Request
 
 from retryscrape.crawl.faults import At, FetchError
-from retryscrape.crawl.keys import OWN_JAR, SESSION, SIDE, TICKET, clear_attempt, host_of
+from retryscrape.crawl.keys import NO_FOLLOW, OWN_JAR, SESSION, SIDE, TICKET, clear_attempt, host_of
 from retryscrape.crawl.runtime import Run
 from retryscrape.policy.exits import Exit, Pool
 from retryscrape.policy.ladder import parse_rung
@@ -54,6 +54,13 @@ class ExitChooser:
             self.run.retry_budget.first()
         ticket = replace(ticket, exit=exit_.id if exit_ else None, started=now)
         request.meta[TICKET] = ticket
+        if ticket.rung.startswith("browser"):
+            # it follows redirects itself: what it ends on is the answer
+            request.meta.setdefault("dont_redirect", NO_FOLLOW)
+        else:
+            agent = self.run.agents.get((ticket.exit, ticket.host))
+            if agent:
+                request.headers[b"User-Agent"] = agent
         self._leave_by(request, exit_, ticket.host, now)
         if ticket.identity:
             request.headers[b"Accept-Encoding"] = b"identity"

@@ -26,6 +26,9 @@ OWN_JAR = "retryscrape_jar"
 #: The session token of the attempt under way, for gateways.
 SESSION = "retryscrape_session"
 
+#: Our own value of ``dont_redirect``, told apart from a user's.
+NO_FOLLOW = "rendered"
+
 #: Prefix of the download slot of rendered pages: their concurrency is their own.
 BROWSER_SLOT = "browser "
 
@@ -77,6 +80,8 @@ def clear_attempt(request: Request) -> None:
     """
     for key in ATTEMPT_KEYS:
         request.meta.pop(key, None)
+    if request.meta.get("dont_redirect") == NO_FOLLOW:
+        del request.meta["dont_redirect"]
     for key in [k for k in request.meta if isinstance(k, str) and k.startswith("playwright")]:
         del request.meta[key]
     request.headers.pop(b"Proxy-Authorization", None)

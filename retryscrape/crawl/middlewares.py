@@ -129,9 +129,11 @@ class AttemptMiddleware(_Middleware):
         proxied = bool(request.meta.get("proxy"))
         if ticket is None:
             return self._side_failed(request, exception)
-        verdict = verdict_of(exception, proxied=proxied)
-        size = request.meta.get(BYTES, 0)
-        settled = self.settler.settle(request, verdict, size=size)
+        if is_unavailable(exception, ticket):
+            settled = self.settler.without_browser(request, str(exception))
+        else:
+            verdict = verdict_of(exception, proxied=proxied)
+            settled = self.settler.settle(request, verdict, size=request.meta.get(BYTES, 0))
         if isinstance(settled, Request):
             return settled
         if not ticket.batch:
@@ -183,6 +185,12 @@ class AttemptMiddleware(_Middleware):
         return request.copy() if len(used) < SIDE_TRIES else None
 
 
+def is_unavailable(exception: Exception, ticket: Ticket) -> bool:
+    """Whether there is no browser to render with."""
+    rendering = ticket.rung.startswith("browser")
+    return rendering and isinstance(exception, FetchError) and exception.reason == "unavailable"
+
+
 AUTH_VERDICT = Verdict(
     outcome=Outcome.PROXY_ERROR, http_code=407, reason="proxy: 407", at=At.PROXY, proxy_status=407
 )
@@ -202,7 +210,8 @@ def _carry_out(
     if not settled.ticket.batch:
         return response
     content_type = response.headers.get(b"Content-Type", b"") or b""
-    middleware.run.keep_blocked(settled.result, response.body, content_type.decode("latin-1"))
+    if settled.verdict.outcome is Outcome.BLOCKED:
+        middleware.run.keep_blocked(settled.result, response.body, content_type.decode("latin-1"))
     raise GaveUp(settled)
 
 

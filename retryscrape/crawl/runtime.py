@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
+from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 
 from retryscrape.config import Config, ConfigError
-from retryscrape.crawl.keys import SIDE, host_of, ticket_of
+from retryscrape.crawl.cookies import plain_cookie
+from retryscrape.crawl.keys import COOKIES, SIDE, host_of, ticket_of
 from retryscrape.ledger.records import AttemptRecord, Result
 from retryscrape.policy.attribution import doubtful, shown_twice, signal_for
 from retryscrape.policy.backoff import Backoff, Jitter
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
     from retryscrape.crawl.arguments import Arguments
     from retryscrape.crawl.books import Books
+    from retryscrape.crawl.browser.handler import Browser
     from retryscrape.crawl.scheduler import WaitingScheduler
 
 logger = logging.getLogger("retryscrape")
@@ -131,6 +134,9 @@ class Run:
         #: why the manifest was not read to its end, or None
         self.incomplete: str | None = None
         self._blocked: dict[str, deque[Result]] = {}
+        self._browser: Browser | None = None
+        #: the browser's name on (exit, host), where its cookies are used by the plain rung
+        self.agents: dict[tuple[str | None, str], str] = {}
 
     @property
     def checks(self) -> Checks:
@@ -146,6 +152,61 @@ class Run:
             higher = self.ladder.next(rung)
             rung = higher if higher and self.ladder.usable(higher) else rung
         return replace(ticket, rung=rung, start_rung=rung, request_url=request_url)
+
+    # --- the browser -----------------------------------------------------------
+
+    @property
+    def browser(self) -> Browser:
+        """The browser rung's handler; nothing is started before its first page."""
+        if self._browser is None:
+            from retryscrape.crawl.browser.handler import Browser
+            from retryscrape.crawl.browser.options import BrowserOptions
+
+            options = BrowserOptions.from_settings(
+                self.crawler.settings,
+                pages=self.config.browser_pages,
+                recycle=self.config.browser_recycle,
+                enough_text=self.checks.min_text,
+                require=self.checks.require,
+            )
+            self._browser = Browser(self.crawler, options)
+        return self._browser
+
+    def look_for_browser(self) -> None:
+        """Take the browser's rungs off the ladder if there is none, with one clear line."""
+        if any(parse_rung(rung).base == "browser" for rung in self.ladder.rungs):
+            why = self.browser.available()
+            if why:
+                self.without_browser(why)
+
+    def without_browser(self, why: str) -> None:
+        """The plain rung goes on alone."""
+        if "browser" in self.ladder.available:
+            logger.warning("Rendering is unavailable, the plain rung goes on: %s", why)
+            self._use_ladder(self.ladder.available - {"browser"})
+
+    def _use_ladder(self, available: frozenset[str]) -> None:
+        self.ladder = Ladder(self.config.ladder, available)
+        self.learner.use(self.ladder)
+
+    def take_cookies(self, request: Request, ticket: Ticket) -> None:
+        """What a challenge has set goes into the plain rung's jar of the same exit, and so
+        does the name the browser goes by: such cookies are bound to it."""
+        jars = self.crawler.get_downloader_middleware(CookiesMiddleware)
+        found = request.meta.get(COOKIES)
+        if jars is None or not found:
+            return
+        jar = jars.jars[request.meta.get("cookiejar")]
+        for cookie in found:
+            jar.set_cookie(plain_cookie(cookie))
+        agent = self.browser.user_agent
+        if agent:
+            self.agents[ticket.exit, ticket.host] = agent
+
+    async def close_browser(self) -> None:
+        """End the browser, if there is one."""
+        if self._browser is not None:
+            await self._browser.close()
 
     # --- exits -----------------------------------------------------------------
 
@@ -292,7 +353,7 @@ class Run:
     def keep_blocked(self, row: Result, body: bytes, content_type: str | None) -> None:
         """Keep the last blocked body of a URL, so that a person can look at one, and what
         vendors blocked."""
-        if self.books is None or row.outcome is not Outcome.BLOCKED:
+        if self.books is None:
             return
         self.books.blockers[row.vendor or "no vendor named"] += 1
         if self.config.keep_blocked:

@@ -75,6 +75,29 @@ class Settler:
         run.park_if_paused(host_of(request), now)
         return Settled(after, verdict, decision, result, iso(now))
 
+    def without_browser(self, request: Request, why: str) -> Request | Settled:
+        """The browser cannot be had: what the rung below brought is what there is."""
+        ticket = ticket_of(request)
+        assert ticket is not None
+        self.run.without_browser(why)
+        rung = self.run.ladder.lower(ticket.rung) or self.run.ladder.rungs[0]
+        last = ticket.history[-1] if ticket.history else None
+        if last is None:
+            decision = Decision(
+                action=Action.RETRY, outcome=Outcome.NO_RESULT, rule="no browser", rung=rung
+            )
+            return self._next(request, ticket, decision)
+        request.meta[TICKET] = replace(ticket, rung=last.rung, started=0.0, exit=None)
+        verdict = Verdict(
+            outcome=last.outcome,
+            http_code=last.http_code,
+            vendor=last.vendor,
+            kind=last.kind,
+            reason=last.reason,
+            html=last.html,
+        )
+        return self.settle(request, verdict)
+
     # --- the world is told -----------------------------------------------------
 
     def _tell(self, ticket: Ticket, verdict: Verdict, now: float, size: int) -> Pauses:

@@ -237,7 +237,9 @@ def _again(
         broke = scene.run_over
     if broke:
         klass = ERROR_CLASS[scene.verdict.outcome]
-        ended = _end(scene, Action.FAIL, broke, error_class=klass)
+        blocked = scene.verdict.outcome is Outcome.BLOCKED and scene.last
+        counts = blocked and not scene.render_unavailable
+        ended = _end(scene, Action.FAIL, broke, error_class=klass, counts_block=counts)
         return replace(ended, outcome=Outcome.OVER_BUDGET)
     return Decision(
         action=Action.RETRY,

@@ -124,6 +124,10 @@ class Learner:
         self._most = most_hosts
         self._hosts: dict[str, _Learned] = {}
 
+    def use(self, ladder: Ladder) -> None:
+        """Go on with a ladder of the same rungs, of which others can be used."""
+        self._ladder = ladder
+
     def start_rung(self, host: str, now: float, rng: random.Random) -> str:
         """The rung for a first attempt: the remembered one, or now and then one lower."""
         best = self._best(host, now)
