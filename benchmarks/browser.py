@@ -131,7 +131,7 @@ async def ours(url: str, pages: int) -> float:
 
 
 async def main(pages: int, rounds: int) -> None:
-    server = subprocess.Popen(
+    server = subprocess.Popen(  # noqa: ASYNC220 - before anything runs
         [sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True
     )
     assert server.stdout is not None

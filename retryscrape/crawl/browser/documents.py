@@ -48,9 +48,7 @@ class Document:
         if self.header("content-disposition").lower().startswith("attachment"):
             return False
         kind = self.header("content-type").partition(";")[0].strip().lower()
-        if self.status in (204, 205, 304) or not kind:
-            return None if not kind else True
-        return kind in _HTML
+        return kind in _HTML if kind else None
 
 
 @dataclass(slots=True)

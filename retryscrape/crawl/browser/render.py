@@ -6,6 +6,7 @@ Bounded waits only; the watchdog over all of it is the handler's.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
 from collections.abc import Callable
@@ -32,8 +33,8 @@ _NOT_PASSED = frozenset(
     b"accept accept-encoding accept-language authorization connection content-length cookie "
     b"host proxy-authorization proxy-connection referer user-agent".split()
 )
-#: How Chromium shows an answer that says it is HTML and is JSON.
-_BARE_JSON = re.compile(r"<html><head></head><body>\s*[\[{]")
+#: How Chromium shows an answer that says it is HTML and is JSON, or empty.
+_BARE = re.compile(r"<html><head></head><body>\s*(?:[\[{]|</body></html>\s*$)")
 #: Seconds for a commit that was announced to be seen, and for a look that should be instant.
 _SOON = 5.0
 #: Seconds between looks at a page that keeps going elsewhere.
@@ -86,9 +87,7 @@ async def render(
     assert document is not None
     if look is None:
         return Rendered(document, document.url, redirects=list(tab.wire.redirects))
-    raw = await _bare_json(tab, document, look)
-    if raw is not None:
-        document.body = raw
+    document.body = await _as_sent(tab, document, look)
     return Rendered(document, look.url, look.html, redirects=list(tab.wire.redirects))
 
 
@@ -123,8 +122,6 @@ def _answer(tab: Tab, error: str, job: Job) -> Rendered | None:
     if name == neterrors.EMPTY_ANSWER and last:
         last.body = b""
         return Rendered(last, last.url, redirects=hops)
-    if name == neterrors.ABORTED and last and last.body is None and last.status in (204, 205):
-        last.body = b""
     if last and last.body is not None:
         return Rendered(last, last.url, redirects=hops)
     if name == neterrors.ABORTED and wire.navigating:
@@ -275,15 +272,16 @@ async def _more(tab: Tab, options: BrowserOptions) -> None:
             return
 
 
-async def _bare_json(tab: Tab, document: Document, look: Look) -> bytes | None:
-    """The bytes of JSON that was sent as HTML, or None."""
-    if not _BARE_JSON.match(look.html):
+async def _as_sent(tab: Tab, document: Document, look: Look) -> bytes | None:
+    """The bytes of an answer that said HTML and was JSON, or nothing at all; else None."""
+    if not _BARE.match(look.html):
         return None
     with suppress(Exception):
         sent = await tab.wire.session.send("Network.getResponseBody", {"requestId": document.id})
-        if not sent.get("base64Encoded"):
-            json.loads(sent["body"])
-            return str(sent["body"]).encode()
+        body = base64.b64decode(sent["body"]) if sent["base64Encoded"] else sent["body"].encode()
+        if body.strip():
+            json.loads(body)
+        return bytes(body)
     return None
 
 
