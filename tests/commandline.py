@@ -10,10 +10,15 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+__all__ = ["Done", "Project", "project", "until"]
 
 HOME = Path(__file__).parents[1]
 
@@ -48,6 +53,18 @@ class Project:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.out = folder / "out"
+        self._started: list[subprocess.Popen[str]] = []
+
+    def close(self) -> None:
+        """End what was started and goes on (a failed test's; a pass is told by its loop)."""
+        for process in self._started:
+            if process.poll() is None:
+                process.terminate()
+                try:
+                    process.communicate(timeout=20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.communicate()
 
     def manifest(self, name: str, urls: Iterable[str]) -> Path:
         """A list of URLs as a file."""
@@ -62,8 +79,8 @@ class Project:
         return [sys.executable, "-m", "scrapy", *words, *options]
 
     def start(self, *words: str, settings: dict[str, str] | None = None) -> subprocess.Popen[str]:
-        """A command that goes on; it writes its log to nowhere."""
-        return subprocess.Popen(
+        """A command that goes on; its output is read with ``communicate``."""
+        process = subprocess.Popen(
             self.words(*words, settings=settings),
             cwd=HOME,
             env=environment(),
@@ -72,6 +89,8 @@ class Project:
             stderr=subprocess.PIPE,
             text=True,
         )
+        self._started.append(process)
+        return process
 
     def scrapy(self, *words: str, settings: dict[str, str] | None = None) -> Done:
         """A command, run to its end."""
@@ -104,6 +123,22 @@ class Project:
         """The failures feed of a batch."""
         text = (self.out / batch / "failures.jsonl").read_text(encoding="utf-8")
         return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    """This project, with an OUT of the test's own."""
+    made = Project(tmp_path)
+    yield made
+    made.close()
+
+
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Look again and again, where nothing tells us. Fails after ``seconds``."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.02)
 
 
 def environment() -> dict[str, str]:

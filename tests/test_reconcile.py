@@ -17,6 +17,7 @@ from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.typed import typed_of
 from retryscrape.manifest.read import read_urls
 from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
+from tests.commandline import *  # noqa: F403
 from tests.commandline import Project
 from tests.hostile_fixture import *  # noqa: F403
 from tests.ledger_fixtures import *  # noqa: F403
@@ -274,8 +275,7 @@ def test_what_was_typed_is_remembered_without_what_belongs_to_one_run() -> None:
 # --- the command --------------------------------------------------------------------------
 
 
-def test_the_command_finds_lists_and_repairs(web, tmp_path: Path) -> None:
-    project = Project(tmp_path)
+def test_the_command_finds_lists_and_repairs(web, project: Project) -> None:
     urls = [web.url(f"/ok/{n}") for n in range(4)]
     manifest = project.manifest("m.txt", urls)
     assert project.crawl(manifest).code == 0
@@ -301,8 +301,7 @@ def test_the_command_finds_lists_and_repairs(web, tmp_path: Path) -> None:
     assert "agree" in again.out
 
 
-def test_the_command_says_what_is_wrong_with_its_argument(tmp_path: Path) -> None:
-    project = Project(tmp_path)
+def test_the_command_says_what_is_wrong_with_its_argument(project: Project) -> None:
     assert project.crawl(project.manifest("m.txt", [])).code == 0
     done = project.scrapy("reconcile", "nosuch")
     assert (done.code, done.out) == (2, "")
