@@ -6,13 +6,17 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 JOBS   ?= 2
 
-.PHONY: demo test check format system clean
+.PHONY: demo test chaos check format system clean
 
 demo: $(VENV)/.ready
 	$(VENV)/bin/scrapy demo
 
 test: $(VENV)/.ready-dev system
 	$(PY) -m pytest -n $(JOBS) --dist loadfile
+
+# A crawl is killed with `kill -9` 200 times (`make test`: 10 times).
+chaos: $(VENV)/.ready-dev
+	CHAOS_KILLS=200 $(PY) -m pytest -s tests/test_chaos.py
 
 check: $(VENV)/.ready-dev
 	$(PY) -m ruff check .
@@ -36,7 +40,7 @@ $(VENV)/.ready: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.ready
-	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,postgres]'
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,postgres,scrapyd,metrics]'
 	@touch $@
 
 clean:
