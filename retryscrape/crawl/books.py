@@ -42,6 +42,8 @@ class Books:
         self.out = Path(run.config.out)
         self._stack = ExitStack()
         self.batches: dict[str, BatchInfo] = {}
+        #: whether an earlier run had the same job id (a caller's ``_job`` may come twice)
+        self.job_known = False
         #: manifests whose end has not been reached, by batch
         self.unread: dict[str, str] = {}
         #: why rows of the manifest were not asked for, and which vendors blocked
@@ -94,6 +96,8 @@ class Books:
             raise UsageProblem(f"{self.out / batch_id} cannot be used: {error.strerror}.") from None
         self.batches[batch_id] = info
         if len(self.batches) == 1:
+            jobs = self.ledger.jobs_of(batch_id)
+            self.job_known = any(job.job_id == self.run.job_id for job in jobs)
             self._start_job(batch_id)
         return info
 

@@ -175,9 +175,10 @@ class Feeder:
         The ledger tells for rows that this run made; only those that were there
         before it are remembered here, by a hash each.
         """
-        if row.url in fresh:
+        told = not self.books.job_known
+        if row.url in fresh and told:
             return False
-        if row.job_id == self.run.job_id or hash(row.url) in self._met:
+        if (told and row.job_id == self.run.job_id) or hash(row.url) in self._met:
             return True
         self._met.add(hash(row.url))
         return False

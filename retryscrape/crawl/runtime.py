@@ -242,8 +242,10 @@ class Run:
         """Whether the exit is the likelier culprit, so that no attempt is used up."""
         if self.pool is None or ticket.exit is None:
             return False
-        blamable = verdict.outcome is Outcome.BLOCKED or doubtful(verdict, ticket)
-        return blamable and self.pool.suspect(ticket.exit, ticket.host)
+        if doubtful(verdict, ticket):
+            return self.pool.suspect(ticket.exit, ticket.host) or self.pool.unproven(ticket.exit)
+        blocked = verdict.outcome is Outcome.BLOCKED
+        return blocked and self.pool.suspect(ticket.exit, ticket.host)
 
     def free_retry(self, ticket: Ticket, verdict: Verdict) -> bool:
         """A fault of unknown origin spends no retry budget until a second exit shows it."""

@@ -143,7 +143,10 @@ class Settler:
     # --- the decision's view ---------------------------------------------------
 
     def _aged(self, ticket: Ticket, verdict: Verdict, size: int, own_wait: bool) -> Ticket:
-        free = verdict.outcome is Outcome.PROXY_ERROR
+        lost = verdict.outcome is Outcome.PROXY_ERROR
+        counts = not lost and not self.run.exit_is_suspect(ticket, verdict)
+        # a fault that the exit is to blame for costs what its own faults cost: nothing
+        free = lost or (not counts and verdict.outcome is not Outcome.BLOCKED)
         past = Past(
             rung=ticket.rung,
             exit=ticket.exit,
@@ -156,7 +159,7 @@ class Settler:
             waited=max(0.0, ticket.started - ticket.released) if ticket.released else 0.0,
             html=verdict.html,
             own_wait=own_wait,
-            counts=not free and not self.run.exit_is_suspect(ticket, verdict),
+            counts=counts,
         )
         return replace(
             ticket,

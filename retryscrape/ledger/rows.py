@@ -153,6 +153,7 @@ def new_entry(batch_id: str, row: NewRow, key: str, *, job_id: str | None, at: s
         host=row.host,
         status=Status.PENDING,
         outcome=None,
+        job_id=job_id,
         fields=row.fields,
         same_as=row.same_as,
     )

@@ -96,7 +96,8 @@ class Choice:
         """An exit that works elsewhere, or one that nobody has tried."""
         lane = self.lane
         sources = (lane.proven, lane.fresh)
-        if lane.fresh and (not lane.proven or self.rng.random() < FRESH_SHARE):
+        curious = not self.used and self.rng.random() < FRESH_SHARE
+        if lane.fresh and (not lane.proven or curious):
             sources = (lane.fresh, lane.proven)
         for source in sources:
             found = self._draw(source, self._new, 2)

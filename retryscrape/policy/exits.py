@@ -222,6 +222,13 @@ class Pool:
         pair = view.pairs.get(exit_id)
         return view.passes > 0 and (pair is None or pair.ok == 0)
 
+    def unproven(self, exit_id: str) -> bool:
+        """Whether nothing ever came through this exit, on any host, while others work."""
+        health = self._health.get(exit_id)
+        if health is None or health.ok:
+            return False
+        return any(other.ok for other in self._health.values())
+
     def timeout(self, exit_id: str, host: str, cap: float) -> float:
         """Seconds after which to give up on this exit here, at most ``cap``."""
         view = self.view(host)
