@@ -163,11 +163,10 @@ class Site:
         self.log.append(seen)
         if seen.path == "/hang":
             await asyncio.sleep(30)
-        if seen.path == "/half":
-            writer.write(
-                b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9999\r\n\r\n<p>"
-                + TEXT.encode()
-            )
+        if seen.path in ("/half", "/half.pdf"):
+            kind = "text/html" if seen.path == "/half" else "application/pdf"
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: 9999\r\n\r\n"
+            writer.write(head.encode() + TEXT.encode())
             return False
         if seen.path == "/reset":
             return False

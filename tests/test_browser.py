@@ -237,6 +237,7 @@ def test_method_body_and_own_headers_of_a_request_are_sent(bench: Bench) -> None
         ("http://nohost.invalid/", "dns", At.TARGET),
         ("/reset", "reset", At.UNKNOWN),
         ("/half", "truncated", At.UNKNOWN),
+        ("/half.pdf", "truncated", At.UNKNOWN),
     ],
 )
 def test_faults_of_the_target_have_our_words(bench: Bench, url: str, reason: str, at: At) -> None:

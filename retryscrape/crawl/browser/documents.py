@@ -39,6 +39,12 @@ class Document:
         return next((value.strip() for key, value in self.headers if key.lower() == name), "")
 
     @property
+    def length(self) -> int | None:
+        """The Content-Length, if it is a number."""
+        text = self.header("content-length")
+        return int(text) if text.isascii() and text.isdigit() else None
+
+    @property
     def redirect(self) -> bool:
         return self.status in (301, 302, 303, 307, 308) and bool(self.header("location"))
 

@@ -1,44 +1,27 @@
-"""One tab's DevTools session: what went over the wire, and what is let through.
+"""What one tab's DevTools session tells: documents, failures, bytes, requests under way.
 
-It keeps the main frame's documents, counts bytes, holds back images, fonts and media, and
-takes answers that are no HTML before a viewer or a download gets them. Playwright's routes
-would send every request to Python and back; here only those named are stopped.
+It sees; what is stopped on its way is ``gate``'s.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from retryscrape.crawl.browser.documents import Document, looks_html
+from retryscrape.crawl.browser.documents import Document
+from retryscrape.crawl.browser.gate import Gate, Override
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
 
 #: Requests that bring content by script; others need not be waited for.
 SCRIPTED = frozenset({"XHR", "Fetch", "Script"})
-_CHUNK = 1 << 20
 #: Bytes of a request's first line but for its URL, and of CONNECT and the TLS handshake
 #: (measured at a proxy: 2,400 resumed, 3,200 new; Chromium tells only that there was one).
 _LINE, _HANDSHAKE = 17, 3000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Override:
-    """What the first request of a navigation is to carry besides the browser's own."""
-
-    url: str
-    method: str = "GET"
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-
-    def __bool__(self) -> bool:
-        return bool(self.headers or self.body) or self.method != "GET"
 
 
 @dataclass(slots=True)
@@ -64,21 +47,18 @@ class Wire:
         self.committed = ""
         self.failures: dict[str, str] = {}
         self.too_large = False
-        self.aborted = 0
-        self._abort_types = abort_types
+        self.frame = ""
+        self._gate = Gate(session, self, abort_types=abort_types, max_size=max_size)
         self._max_size = max_size
-        self._frame = ""
         self._bytes = 0
         self._flights: dict[str, _Flight] = {}
-        self._override: Override | None = None
         self._changed = asyncio.Event()
         self._watched: asyncio.Future[Any] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         """Start listening."""
         handlers: dict[str, Callable[[dict[str, Any]], None]] = {
-            "Fetch.requestPaused": self._paused,
+            "Fetch.requestPaused": self._gate.paused,
             "Network.requestWillBeSent": self._sent,
             "Network.requestWillBeSentExtraInfo": self._sent_headers,
             "Network.responseReceived": self._received,
@@ -93,9 +73,9 @@ class Wire:
             self.session.send("Page.getFrameTree"),
             self.session.send("Page.enable"),
             self.session.send("Network.enable"),
-            self._filter(),
+            self._gate.open(),
         )
-        self._frame = tree["frameTree"]["frame"]["id"]
+        self.frame = tree["frameTree"]["frame"]["id"]
 
     async def navigate(
         self, url: str, *, referrer: str = "", override: Override | None = None, cached: bool = True
@@ -105,10 +85,9 @@ class Wire:
         self.redirects.clear()
         self.failures.clear()
         self.too_large = False
-        self.aborted = 0
-        self._override = override or None
-        if self._override:
-            await self._filter()
+        self._gate.aborted = 0
+        if override:
+            await self._gate.open(override)
         await self.session.send("Network.setCacheDisabled", {"cacheDisabled": not cached})
         wanted = {"url": url, **({"referrer": referrer} if referrer else {})}
         answer = await self.session.send("Page.navigate", wanted)
@@ -120,6 +99,11 @@ class Wire:
         self.redirects = [hop for hop in self.redirects if hop.id == loader]
         error = str(answer.get("errorText") or "")
         return self.failures.get(loader, error) if error else ""
+
+    @property
+    def aborted(self) -> int:
+        """Requests of this page that were not let through."""
+        return self._gate.aborted
 
     @property
     def final(self) -> Document | None:
@@ -162,7 +146,9 @@ class Wire:
         try:
             return await self._watched
         except asyncio.CancelledError:
-            if self.committed in self.failures or self.too_large:
+            task = asyncio.current_task()
+            spoilt = self.committed in self.failures or self.too_large
+            if spoilt and not (task and task.cancelling()):
                 return None
             raise
         finally:
@@ -177,122 +163,14 @@ class Wire:
         total, self._bytes = self._bytes, 0
         return total
 
-    async def _filter(self) -> None:
-        patterns: list[dict[str, str]] = [{"resourceType": "Document", "requestStage": "Response"}]
-        patterns += [{"resourceType": kind} for kind in self._abort_types]
-        if "Image" in self._abort_types:
-            patterns.append({"resourceType": "Other", "urlPattern": "*/favicon.ico"})
-        if self._override:
-            patterns.append({"resourceType": "Document", "requestStage": "Request"})
-        await self.session.send("Fetch.enable", {"patterns": patterns})
-
-    # Fetch: what is stopped on its way
-
-    def _paused(self, event: dict[str, Any]) -> None:
-        answered = "responseStatusCode" in event or "responseErrorReason" in event
-        if answered:
-            work = self._document(event)
-        elif event.get("resourceType") == "Document":
-            work = self._overridden(event)
-        else:
-            self.aborted += 1
-            work = self._send("Fetch.failRequest", event, errorReason="BlockedByClient")
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _send(self, command: str, event: dict[str, Any], **params: Any) -> None:
-        with suppress(Exception):  # the tab may be gone by now, and the request with it
-            await self.session.send(command, {"requestId": event["requestId"], **params})
-
-    async def _document(self, event: dict[str, Any]) -> None:
-        if event["frameId"] != self._frame or "responseErrorReason" in event:
-            return await self._send("Fetch.continueRequest", event)
-        headers = tuple((h["name"], h["value"]) for h in event.get("responseHeaders") or ())
-        document = Document(
-            id=event.get("networkId", ""),
-            url=event["request"]["url"],
-            status=event["responseStatusCode"],
-            headers=headers,
-        )
-        if not headers and document.status == 200:
-            # Chromium takes anything for HTTP/0.9: an SSH banner would be a page with status 200
-            self.failures[document.id] = "net::ERR_INVALID_HTTP_RESPONSE"
-            return await self._send("Fetch.failRequest", event, errorReason="Failed")
-        length = document.header("content-length")
-        if self._max_size and length.isdigit() and int(length) > self._max_size:
-            self.too_large = True
-            return await self._send("Fetch.failRequest", event, errorReason="Aborted")
-        if document.redirect:
-            self.redirects.append(document)
-            return await self._send("Fetch.continueRequest", event)
-        if document.status in (204, 205):
-            # the page that was there stays
-            document.body = b""
-            if not self.documents:
-                self._keep(document)
-            return await self._send("Fetch.continueRequest", event)
-        if document.rendered is True:
-            self._keep(document)
-            return await self._send("Fetch.continueRequest", event)
-        return await self._take(document, event)
-
-    async def _take(self, document: Document, event: dict[str, Any]) -> None:
-        """Read an answer's bytes; only one of no told type that looks like a page goes on."""
-        body = b""
-        with suppress(Exception):
-            body = await self._body(event)
-        if document.rendered is None and looks_html(body):
-            headers = [{"name": n, "value": v} for n, v in document.headers]
-            headers.append({"name": "Content-Type", "value": "text/html"})
-            self._keep(document)
-            return await self._send(
-                "Fetch.fulfillRequest",
-                event,
-                responseCode=document.status,
-                responseHeaders=headers,
-                body=base64.b64encode(body).decode(),
-            )
-        length = document.header("content-length")
-        self._bytes += int(length) if length.isdigit() else len(body)
-        self._bytes += sum(len(n) + len(v) + 4 for n, v in document.headers)
-        document.body = body
-        self._keep(document)
-        return await self._send("Fetch.failRequest", event, errorReason="Aborted")
-
-    async def _body(self, event: dict[str, Any]) -> bytes:
-        taken = await self.session.send(
-            "Fetch.takeResponseBodyAsStream", {"requestId": event["requestId"]}
-        )
-        parts, size = [], 0
-        while True:
-            chunk = await self.session.send("IO.read", {"handle": taken["stream"], "size": _CHUNK})
-            data = chunk["data"]
-            parts.append(base64.b64decode(data) if chunk.get("base64Encoded") else data.encode())
-            size += len(parts[-1])
-            if self._max_size and size > self._max_size:
-                self.too_large = True
-                return b""
-            if chunk["eof"]:
-                return b"".join(parts)
-
-    async def _overridden(self, event: dict[str, Any]) -> None:
-        override, request = self._override, event["request"]
-        if override is None or event["frameId"] != self._frame:
-            return await self._send("Fetch.continueRequest", event)
-        self._override = None  # the first request only: a redirect must not carry it elsewhere
-        headers = {**request["headers"], **override.headers}
-        params: dict[str, Any] = {"method": override.method}
-        params["headers"] = [{"name": n, "value": v} for n, v in headers.items()]
-        if override.body:
-            params["postData"] = base64.b64encode(override.body).decode()
-        return await self._send("Fetch.continueRequest", event, **params)
-
-    def _keep(self, document: Document) -> None:
+    def keep(self, document: Document) -> None:
+        """Note a document of the main frame."""
         self.documents.append(document)
         self._changed.set()
 
-    # Network and Page: what is seen
+    def add_bytes(self, count: int) -> None:
+        """Bytes that the session's own events do not tell of."""
+        self._bytes += count
 
     def _sent(self, event: dict[str, Any]) -> None:
         if redirected := event.get("redirectResponse"):
@@ -301,7 +179,7 @@ class Wire:
         if not request["url"].startswith(("http:", "https:")):
             return
         key = event["requestId"]
-        main = kind == "Document" and event.get("frameId") == self._frame
+        main = kind == "Document" and event.get("frameId") == self.frame
         line = len(request["url"]) + _LINE + len(request.get("postData") or "")
         self._bytes += line
         self._flights[key] = _Flight(kind, time.monotonic(), main, line)
@@ -348,6 +226,6 @@ class Wire:
             self._watched.cancel()
 
     def _navigated(self, event: dict[str, Any]) -> None:
-        if event["frame"]["id"] == self._frame:
+        if event["frame"]["id"] == self.frame:
             self.committed = event["frame"].get("loaderId", "")
             self._changed.set()

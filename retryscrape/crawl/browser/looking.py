@@ -1,0 +1,155 @@
+"""Looking at a page from inside: when it rests, what it shows, whether it changes.
+
+Scripts run through our own session; how long to wait is ``waits``'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urldefrag
+
+from retryscrape.crawl.browser import neterrors, waits
+from retryscrape.crawl.browser.documents import Document, Rendered
+from retryscrape.crawl.browser.options import BrowserOptions
+from retryscrape.crawl.browser.waits import Look
+from retryscrape.crawl.browser.wire import Wire
+from retryscrape.crawl.faults import FetchError
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page as PlaywrightPage
+
+#: How Chromium shows an answer that says it is HTML and is JSON, or empty.
+_BARE = re.compile(r"<html><head></head><body>\s*(?:[\[{]|</body></html>\s*$)")
+#: Changes when a challenge clears without another document.
+_MARK = "() => document.title + '/' + (document.body ? document.body.childElementCount : 0)"
+
+
+class Navigated(Exception):
+    """The document went away while it was looked at."""
+
+
+class Broken(Exception):
+    """The page's own scripts broke the one that looks at it."""
+
+
+@dataclass(slots=True, eq=False)
+class Tab:
+    """A page and its wire. ``url`` is where it was sent last."""
+
+    page: PlaywrightPage
+    wire: Wire
+    url: str = ""
+    crashed: bool = False
+    rendering: asyncio.Future[Rendered] | None = None
+
+
+async def look(tab: Tab, document: Document, options: BrowserOptions) -> Look:
+    """The page when it rests. Raises Navigated if it went away or broke off meanwhile."""
+    good = 200 <= document.status < 300
+    arguments = waits.arguments(
+        options.waits, enough=options.enough_text, require=options.require, good=good
+    )
+    deadline = asyncio.get_running_loop().time() + options.waits.limit
+    while True:
+        try:
+            value = await tab.wire.unspoilt(evaluate(tab, waits.LOOK, arguments))
+        except Broken:
+            return await glance(tab)
+        if value is None:
+            raise Navigated
+        shown = _seen(tab, value)
+        left = deadline - asyncio.get_running_loop().time()
+        if not good or left <= 0 or not tab.wire.pending(options.waits.hang):
+            return shown
+        # content may be under way: one more look when it has come, or is late
+        await tab.wire.change(min(left, options.waits.hang))
+
+
+async def glance(tab: Tab) -> Look:
+    """The page as it is now."""
+    try:
+        return _seen(tab, await evaluate(tab, waits.GLANCE, None))
+    except Broken:
+        raise FetchError("render_timeout", detail="the page cannot be looked at") from None
+
+
+def _seen(tab: Tab, value: Any) -> Look:
+    """What the script gave. Not on the web (an error page of Chromium's): raises FetchError."""
+    look = Look.of(value)
+    if not look.url.startswith(("http:", "https:")):
+        raise neterrors.fault_of(next(reversed(tab.wire.failures.values()), ""))
+    return look
+
+
+async def moved(tab: Tab, document: Document, seconds: float) -> bool:
+    """Whether another document comes within so many seconds."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while (left := deadline - loop.time()) > 0:
+        final = tab.wire.final
+        if final is not document and final is not None:
+            return True
+        await tab.wire.change(left)
+    return False
+
+
+async def cleared(tab: Tab, document: Document, seconds: float) -> bool:
+    """Whether the page changes within so many seconds: another document, or another title
+    or length. Polling, because a challenge may do either (probes.md, part A)."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    mark = None
+    while (left := deadline - loop.time()) > 0:
+        if await moved(tab, document, min(left, 0.5)):
+            return True
+        with suppress(Navigated, Broken):
+            seen = await evaluate(tab, _MARK, None)
+            if mark is not None and seen != mark:
+                return True
+            mark = seen
+    return False
+
+
+async def as_sent(tab: Tab, document: Document, look: Look) -> bytes | None:
+    """The bytes of an answer that said HTML and was JSON, or nothing at all; else None."""
+    if not _BARE.match(look.html):
+        return None
+    with suppress(Exception):
+        sent = await tab.wire.session.send("Network.getResponseBody", {"requestId": document.id})
+        body = base64.b64decode(sent["body"]) if sent["base64Encoded"] else sent["body"].encode()
+        if body.strip():
+            json.loads(body)
+        return bytes(body)
+    return None
+
+
+async def evaluate(tab: Tab, script: str, argument: Any) -> Any:
+    """Call a function in the page; raises Navigated if the document goes away meanwhile.
+
+    Through our own session: Playwright's would still look at the old document for a moment
+    after a navigation that it did not make.
+    """
+    from playwright.async_api import Error
+
+    expression = f"({script})({json.dumps(argument)})"
+    wanted = {"expression": expression, "awaitPromise": True, "returnByValue": True}
+    try:
+        answer = await tab.wire.session.send("Runtime.evaluate", wanted)
+    except Error as error:
+        if "navigated" in error.message or "context" in error.message.lower():
+            raise Navigated from None
+        raise
+    if "exceptionDetails" in answer:
+        raise Broken
+    return answer["result"].get("value") or {}
+
+
+def same_document(first: str, second: str) -> bool:
+    """Whether a browser would take going from one to the other for a jump within the page."""
+    return urldefrag(first).url == urldefrag(second).url
