@@ -96,7 +96,7 @@ def test_an_older_ledger_is_brought_up(ledger, ledger_url, monkeypatch) -> None:
         with Ledger.open(ledger_url) as opened, opened.reading() as connection:
             assert connection.exec_driver_sql("SELECT note FROM batches").all() == [(None,)]
             names = connection.execute(select(schema_version.c.name)).scalars().all()
-            assert names == ["create the tables", "add a note"]
+            assert names == [*(name for name, _ in MIGRATIONS), "add a note"]
 
 
 def test_a_migration_that_fails_leaves_the_ledger_as_it_was(

@@ -176,7 +176,7 @@ def test_one_row_that_the_database_refuses_does_not_take_the_others_with_it(reco
 
 
 def test_a_value_that_no_column_holds_is_a_refused_row(ledger, writer) -> None:
-    with pytest.raises(LedgerError, match="refuses a row"):
+    with pytest.raises(LedgerError, match="refuses it"):
         writer.submit(failure(bytes=2**70)).result(10)
     assert isinstance(writer.submit(success("http://h.test/2")).result(10), Result)
 

@@ -111,7 +111,7 @@ class Dialect:
         text = mask_text(" ".join(str(original).split()), _secrets(self.url))
         gone = isinstance(error, DBAPIError) and error.connection_invalidated
         if isinstance(error, _ROW_FAULTS) and not gone:
-            return LedgerError(f"ledger {self.name} refuses a row: {text}", row_fault=True)
+            return LedgerError(f"ledger {self.name} refuses it: {text}", row_fault=True)
         if isinstance(original, sqlite3.Error):
             return self._sqlite_error(original)
         lost = gone or isinstance(error, OperationalError)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, case, func, select
+from sqlalchemy import Connection, case, func, literal_column, select
 
 from retryscrape.ledger.queries import unsuccessful
 from retryscrape.ledger.records import Result
@@ -23,16 +23,18 @@ POINTS = 240
 
 def totals(connection: Connection, batch_id: str) -> dict[str, Any]:
     """One scan of the rows: sums over all of them, and pages by number of attempts."""
+    # A literal: with two bound values PostgreSQL cannot know that both are the same.
+    success = entries.c.status == literal_column(f"'{Status.SUCCESS.value}'")
     query = (
         select(
-            entries.c.status == Status.SUCCESS.value,
+            success,
             entries.c.attempts,
             func.count(),
             func.sum(entries.c.cost),
             func.sum(entries.c.bytes),
         )
         .where(entries.c.batch_id == batch_id)
-        .group_by(entries.c.status == Status.SUCCESS.value, entries.c.attempts)
+        .group_by(success, entries.c.attempts)
     )
     groups = connection.execute(query).all()
     pages = sum(rows for success, _, rows, _, _ in groups if success)
@@ -87,11 +89,14 @@ def fold(history: Iterable[Mapping[str, Any]], key: str) -> list[dict[str, Any]]
 def hosts(connection: Connection, batch_id: str) -> tuple[list[dict[str, Any]], int]:
     """The TOP_HOSTS hosts with the most rows, and how many hosts there are."""
     this = entries.c.batch_id == batch_id
-    sizes = select(entries.c.host, func.count().label("rows")).where(this).group_by(entries.c.host)
-    top = connection.execute(
-        sizes.order_by(func.count().desc(), entries.c.host).limit(TOP_HOSTS)
-    ).all()
-    total = connection.execute(select(func.count()).select_from(sizes.subquery())).scalar() or 0
+    sizes = (
+        select(entries.c.host, func.count().label("rows"), func.count().over().label("hosts"))
+        .where(this)
+        .group_by(entries.c.host)
+        .order_by(func.count().desc(), entries.c.host)
+        .limit(TOP_HOSTS)
+    )
+    top = connection.execute(sizes).all()
     found = {
         row.host: {
             "host": row.host,
@@ -113,7 +118,7 @@ def hosts(connection: Connection, batch_id: str) -> tuple[list[dict[str, Any]], 
         into["outcomes"][outcome or Status.PENDING.value] = rows
         into["success"] += rows if outcome == Outcome.OK.value else 0
         into["unresolved"] += 0 if outcome in settled | {Outcome.OK.value} else rows
-    return list(found.values()), int(total)
+    return list(found.values()), top[0].hosts if top else 0
 
 
 def vendors(
@@ -155,7 +160,7 @@ def timeline(connection: Connection, batch_id: str) -> list[dict[str, Any]]:
     this = attempts.c.batch_id == batch_id
     # "2026-01-31T07:05:09.250Z": the first 16 characters are the minute, 13 the hour, 10 the day.
     for length in (16, 13, 10):
-        at = func.substr(attempts.c.started_at, 1, length)
+        at = func.substr(attempts.c.started_at, 1, literal_column(str(length)))
         query = (
             select(at.label("at"), attempts.c.outcome, func.count().label("attempts"))
             .where(this, attempts.c.started_at.is_not(None))
