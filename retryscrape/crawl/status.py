@@ -157,7 +157,7 @@ class RunStatus:
             "pid": os.getpid(),
             "node": socket.gethostname(),
             "started_at": iso(self.started_at),
-            "updated_at": iso(run.clock()),
+            "updated_at": iso(self.ended_at or run.clock()),
             "ended_at": iso(self.ended_at) if self.ended_at else None,
             "counts": rows(counts),
             "run": self._progress(),
@@ -170,7 +170,10 @@ class RunStatus:
 
     def _progress(self) -> dict[str, Any]:
         run = self.run
-        stats = dict(run.crawler.stats.get_stats()) if run.crawler.stats is not None else {}
+        try:
+            stats = dict(run.crawler.stats.get_stats())
+        except RuntimeError:  # refused before Scrapy made the crawler's parts
+            stats = {}
         made: dict[str, Any] = {
             name: {k.removeprefix(prefix): n for k, n in stats.items() if k.startswith(prefix)}
             for name, prefix in _STATS.items()
