@@ -1,14 +1,15 @@
 """Strict decompression: what was cut, and what is no such thing, is told apart.
 
 Scrapy's own hands on what it could decode of half a gzip stream, as a 200 without a
-flag (measured, field case E6).
+flag (measured, field case E6). No headers here, and no charsets.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import brotli
 import zstandard
@@ -22,117 +23,143 @@ class Fault:
     detail: str = ""
 
 
-#: Compressed bytes given to a decoder at once: a bomb is seen before it is large.
-_STEP = 4 * 1024
+#: Compressed bytes given to a decoder at once. zlib makes at most 1,032 bytes of one;
+#: a zstd block of 4 bytes can mean 128 KB, so its steps are smaller: 8 MB at most.
+_STEP, _ZSTD_STEP = 4 * 1024, 256
+
+#: Words found under Content-Encoding that name no compression.
+_NO_CODING = frozenset(
+    {"", "identity", "none", "binary", "7bit", "8bit", "utf-8", "utf8", "aws-chunked"}
+)
+#: Bytes that no text has in it.
+_CONTROLS = bytes(sorted(set(range(32)) - {*b"\t\n\f\r\x1b"}))
+
+_GZIP_MAGIC = (b"\x1f\x8b",)
+_ZSTD_MAGIC = (b"\x28\xb5\x2f\xfd", *(bytes([n]) + b"\x2a\x4d\x18" for n in range(0x50, 0x60)))
+
+#: One stream of a body from an offset on, with room for so many bytes (None: any): its
+#: pieces, and at last, as an int, the offset behind its end.
+_Stream = Callable[[bytes, int, "int | None"], "Iterator[bytes | int]"]
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+class _TruncatedError(Exception):
+    pass
 
 
 def decode_body(body: bytes, encodings: Sequence[str], max_size: int) -> bytes | Fault:
     """The body without its content encodings, which were applied in the order given.
 
-    ``max_size`` in bytes, 0 for no limit. Never raises.
+    ``max_size`` in bytes bounds what any decoder makes, 0 for no limit. A word that is
+    no compression is passed over where the body is text, as browsers do. Never raises.
     """
     for name in reversed([word.strip().lower() for word in encodings]):
-        if name in ("", "identity", "none") or not body:
+        if name in _NO_CODING or not body:
             continue
         decoder = _DECODERS.get(name)
-        if decoder is None:
+        if decoder is None and not is_text(body):
             return Fault(reason="decode", detail=f"unknown content encoding {name[:40]!r}")
-        decoded = decoder(body, max_size)
+        if decoder is None:
+            continue
+        decoded = _guarded(decoder, body, max_size)
         if isinstance(decoded, Fault):
             return decoded
         body = decoded
     return body
 
 
-def _inflate(body: bytes, wbits: int, max_size: int) -> tuple[bytes, bytes] | Fault:
-    """One stream and what comes after it."""
-    stream = zlib.decompressobj(wbits)
-    parts: list[bytes] = []
-    size = 0
-    data = body
+def is_text(body: bytes) -> bool:
+    """Whether the body begins like text in any charset that extends ASCII."""
+    start = body[:1024]
+    return len(start.translate(None, _CONTROLS)) == len(start)
+
+
+def _guarded(
+    decoder: Callable[[bytes, int | None], bytes], body: bytes, max_size: int
+) -> bytes | Fault:
     try:
-        while data and not stream.eof:
-            limit = max_size - size + 1 if max_size else 0
-            part = stream.decompress(data, limit)
-            parts.append(part)
-            size += len(part)
-            if max_size and size > max_size:
-                return Fault(reason="too_large", detail=f"over {max_size} bytes decompressed")
-            data = stream.unconsumed_tail
-    except zlib.error as error:
-        return Fault(reason="decode", detail=str(error)[:100])
-    if not stream.eof:
+        return decoder(body, max_size if max_size > 0 else None)
+    except _TooLargeError:
+        return Fault(reason="too_large", detail=f"over {max_size} bytes decompressed")
+    except _TruncatedError:
         return Fault(reason="truncated", detail="the compressed stream has no end")
-    return b"".join(parts), stream.unused_data
-
-
-def _gzip(body: bytes, max_size: int) -> bytes | Fault:
-    """One or more members; what follows the last and is no member is left away."""
-    parts: list[bytes] = []
-    rest = body
-    while rest:
-        if parts and not rest.startswith(b"\x1f\x8b"):
-            break
-        found = _inflate(rest, 31, max_size - sum(map(len, parts)) if max_size else 0)
-        if isinstance(found, Fault):
-            short = not parts and b"\x1f\x8b".startswith(rest[:2]) and len(rest) < 18
-            return Fault(reason="truncated", detail=found.detail) if short else found
-        parts.append(found[0])
-        rest = found[1]
-    return b"".join(parts)
-
-
-def _deflate(body: bytes, max_size: int) -> bytes | Fault:
-    """zlib's form, or the raw one that some servers send under this name."""
-    found = _inflate(body, 15, max_size)
-    if isinstance(found, Fault) and found.reason == "decode":
-        raw = _inflate(body, -15, max_size)
-        found = found if isinstance(raw, Fault) and raw.reason == "decode" else raw
-    return found if isinstance(found, Fault) else found[0]
-
-
-def _brotli(body: bytes, max_size: int) -> bytes | Fault:
-    stream = brotli.Decompressor()
-    parts: list[bytes] = []
-    size = 0
-    try:
-        for start in range(0, len(body), _STEP):
-            part = stream.process(body[start : start + _STEP])
-            parts.append(part)
-            size += len(part)
-            if max_size and size > max_size:
-                return Fault(reason="too_large", detail=f"over {max_size} bytes decompressed")
-        if not stream.is_finished():
-            return Fault(reason="truncated", detail="the compressed stream has no end")
-    except brotli.error as error:
+    except (zlib.error, brotli.error, zstandard.ZstdError, MemoryError) as error:
         return Fault(reason="decode", detail=str(error)[:100])
-    return b"".join(parts)
 
 
-def _zstd(body: bytes, max_size: int) -> bytes | Fault:
-    stream = zstandard.ZstdDecompressor().decompressobj()
+def _all(stream: _Stream, magic: tuple[bytes, ...], body: bytes, room: int | None) -> bytes:
+    """Every stream of the body; what follows one and is no stream is left away."""
     parts: list[bytes] = []
-    size = 0
-    try:
-        for start in range(0, len(body), _STEP):
-            part = stream.decompress(body[start : start + _STEP])
-            parts.append(part)
-            size += len(part)
-            if max_size and size > max_size:
-                return Fault(reason="too_large", detail=f"over {max_size} bytes decompressed")
-            if stream.eof:
+    at = 0
+    while at == 0 or body.startswith(magic, at):
+        for piece in stream(body, at, room):
+            if isinstance(piece, int):
+                at = piece
                 break
-    except zstandard.ZstdError as error:
-        return Fault(reason="decode", detail=str(error)[:100])
-    if not stream.eof:
-        return Fault(reason="truncated", detail="the compressed stream has no end")
+            parts.append(piece)
+            if room is not None:
+                room -= len(piece)
+                if room < 0:
+                    raise _TooLargeError
+        else:
+            raise _TruncatedError
     return b"".join(parts)
 
 
-_DECODERS: Mapping[str, Callable[[bytes, int], bytes | Fault]] = {
+def _inflate(wbits: int, body: bytes, at: int, room: int | None) -> Iterator[bytes | int]:
+    stream = zlib.decompressobj(wbits)
+    for start in range(at, len(body), _STEP):
+        part = stream.decompress(body[start : start + _STEP], 0 if room is None else room + 1)
+        room = room and room - len(part)
+        yield part
+        if stream.eof:
+            yield min(start + _STEP, len(body)) - len(stream.unused_data)
+
+
+def _unzstd(
+    decompressor: zstandard.ZstdDecompressor, body: bytes, at: int, room: int | None
+) -> Iterator[bytes | int]:
+    stream = decompressor.decompressobj()
+    for start in range(at, len(body), _ZSTD_STEP):
+        yield stream.decompress(body[start : start + _ZSTD_STEP])
+        if stream.eof:
+            yield min(start + _ZSTD_STEP, len(body)) - len(stream.unused_data)
+
+
+def _unbrotli(body: bytes, at: int, room: int | None) -> Iterator[bytes | int]:
+    stream = brotli.Decompressor()
+    for start in range(at, len(body), _STEP):
+        yield stream.process(body[start : start + _STEP], output_buffer_limit=1 << 20)
+        while not stream.can_accept_more_data():
+            yield stream.process(b"", output_buffer_limit=1 << 20)
+        if stream.is_finished():
+            yield len(body)
+
+
+def _deflate(body: bytes, room: int | None) -> bytes:
+    """zlib's form, or the raw one that some servers send under this name."""
+    try:
+        return _all(partial(_inflate, 15), (), body, room)
+    except zlib.error:
+        if is_text(body):  # some of it passes as raw deflate and gives rubbish
+            raise
+        return _all(partial(_inflate, -15), (), body, room)
+
+
+def _zstd(body: bytes, room: int | None) -> bytes:
+    """Any number of frames; making the decompressor is most of the work for a small one."""
+    return _all(partial(_unzstd, zstandard.ZstdDecompressor()), _ZSTD_MAGIC, body, room)
+
+
+_gzip = partial(_all, partial(_inflate, 31), _GZIP_MAGIC)
+
+_DECODERS: Mapping[str, Callable[[bytes, int | None], bytes]] = {
     "gzip": _gzip,
     "x-gzip": _gzip,
     "deflate": _deflate,
-    "br": _brotli,
+    "br": partial(_all, _unbrotli, ()),
     "zstd": _zstd,
 }
