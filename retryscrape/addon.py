@@ -12,6 +12,7 @@ from typing import Any
 from scrapy.downloadermiddlewares.retry import RetryMiddleware
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
+from scrapy.utils.misc import load_object
 
 logger = logging.getLogger("retryscrape")
 
@@ -42,20 +43,23 @@ class Retryscrape:
         for name, value in _SETTINGS.items():
             self._choose(settings, name, value)
         for path, order in _MIDDLEWARES.items():
-            settings.setdefault_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", path, order)
+            self._default(settings, "DOWNLOADER_MIDDLEWARES", path, order)
         # replace_in_component_priority_dict raises KeyError for built-in components
         settings.set_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", RetryMiddleware, None)
         settings.set_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", RobotsTxtMiddleware, None)
-        settings.setdefault_in_component_priority_dict(
-            "DOWNLOADER_MIDDLEWARES", "retryscrape.crawl.robots.QuietRobotsTxtMiddleware", 100
+        self._default(
+            settings,
+            "DOWNLOADER_MIDDLEWARES",
+            "retryscrape.crawl.robots.QuietRobotsTxtMiddleware",
+            100,
         )
-        settings.setdefault_in_component_priority_dict(
-            "ITEM_PIPELINES", "retryscrape.crawl.pipeline.LedgerPipeline", 100
-        )
-        settings.setdefault_in_component_priority_dict(
-            "EXTENSIONS", "retryscrape.crawl.session.Session", 0
-        )
+        self._default(settings, "ITEM_PIPELINES", "retryscrape.crawl.pipeline.LedgerPipeline", 100)
+        self._default(settings, "EXTENSIONS", "retryscrape.crawl.session.Session", 0)
         self._handlers(settings)
+
+    @staticmethod
+    def _default(settings: BaseSettings, name: str, path: str, order: int) -> None:
+        settings.setdefault_in_component_priority_dict(name, load_object(path), order)
 
     def _choose(self, settings: BaseSettings, name: str, value: Any) -> None:
         """Set unless the project has chosen otherwise; say so where that matters."""
@@ -75,7 +79,5 @@ class Retryscrape:
         for scheme in ("http", "https"):
             handlers.setdefault(scheme, _DOWNLOAD_HANDLER)
         # ``addon`` lies below ``project``: what is there already is kept as it is
-        priority = max(
-            settings.getpriority("DOWNLOAD_HANDLERS") or 0, SETTINGS_PRIORITIES["addon"]
-        )
+        priority = max(settings.getpriority("DOWNLOAD_HANDLERS") or 0, SETTINGS_PRIORITIES["addon"])
         settings.set("DOWNLOAD_HANDLERS", handlers, priority=priority)

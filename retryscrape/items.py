@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+
 @dataclass(slots=False, kw_only=True)
 class PageItem:
     """A page that is on disk: ``page_path`` is relative to ``RETRYSCRAPE_OUT``."""
@@ -53,6 +54,7 @@ class FailureItem:
     last_error_at: str | None = None
     job_id: str | None = None
     final_url: str | None = None
+    action: str | None = None
     fields: Mapping[str, Any] | None = None
 
     _result: ClassVar[Any] = None

@@ -40,23 +40,37 @@ def test_arguments_as_given_after_a() -> None:
         ({"work": "hard", "batch": "b"}, "work"),
     ],
 )
-def test_a_wrong_argument_is_one_sentence_that_names_it(
-    kwargs: dict[str, str], name: str
-) -> None:
+def test_a_wrong_argument_is_one_sentence_that_names_it(kwargs: dict[str, str], name: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         Arguments.from_kwargs(kwargs)
     assert name in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def row(status: str, outcome: str | None = None, error_class: str | None = None,
-        not_before: float | None = None) -> Known:
+def row(
+    status: str,
+    outcome: str | None = None,
+    error_class: str | None = None,
+    not_before: float | None = None,
+) -> Known:
     return Known(
-        url="u", line=1, host="h", status=Status(status),
+        url="u",
+        line=1,
+        host="h",
+        status=Status(status),
         outcome=Outcome(outcome) if outcome else None,
         error_class=ErrorClass(error_class) if error_class else None,
-        http_code=None, kind=None, attempts=0, passes=0, cost=0, bytes=0, rung=None,
-        escalate=False, not_before=not_before, fields=None, same_as=None,
+        http_code=None,
+        kind=None,
+        attempts=0,
+        passes=0,
+        cost=0,
+        bytes=0,
+        rung=None,
+        escalate=False,
+        not_before=not_before,
+        fields=None,
+        same_as=None,
     )
 
 

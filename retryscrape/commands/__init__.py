@@ -1,1 +1,1 @@
-"""Scrapy subcommands, a screenful each: parse arguments, call the library, print, set the exit code."""
+"""Scrapy subcommands, a screenful each: arguments in, library called, exit code set."""

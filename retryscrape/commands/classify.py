@@ -32,7 +32,10 @@ class Command(ScrapyCommand):
         super().add_options(parser)
         parser.add_argument("--status", type=int, help="status of a saved page (default 200)")
         parser.add_argument(
-            "--header", action="append", default=[], metavar="'NAME: VALUE'",
+            "--header",
+            action="append",
+            default=[],
+            metavar="'NAME: VALUE'",
             help="header of a saved page (may be repeated)",
         )
         parser.add_argument("--url", help="URL that a saved page was fetched from")
@@ -45,10 +48,15 @@ class Command(ScrapyCommand):
             raise UsageError("scrapy classify takes one file or URL", print_help=False)
         assert self.settings is not None
         try:
-            checks = Arguments.from_kwargs({
-                "urls": "", "batch": "classify", "min_text": opts.min_text,
-                "require": opts.require, "final_host": opts.final_host,
-            }).checks
+            checks = Arguments.from_kwargs(
+                {
+                    "urls": "",
+                    "batch": "classify",
+                    "min_text": opts.min_text,
+                    "require": opts.require,
+                    "final_host": opts.final_host,
+                }
+            ).checks
             if args[0].lower().startswith(("http://", "https://")):
                 page = fetch_page(args[0], self.settings)
             else:

@@ -39,7 +39,8 @@ class Command(ScrapyCommand):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         folder = Path(opts.folder)
         if not _fresh(folder):
-            print(f"scrapy demo: {folder} exists and is not the demo's; give --folder", file=sys.stderr)
+            sentence = f"scrapy demo: {folder} exists and is not the demo's; give --folder"
+            print(sentence, file=sys.stderr)
             self.exitcode = 2
             return
         with hostile_process() as web:
@@ -85,7 +86,8 @@ def _play(folder: Path, web: WebHandle) -> int:
 def _scrapy(web: WebHandle, settings: dict[str, str], command: str, *words: str) -> int:
     """Run a command as one would type it; only our own lines of its log are shown."""
     typed = [command, *words]
-    print(f"$ scrapy {' '.join(typed)} -s RETRYSCRAPE_PROXIES=... -s RETRYSCRAPE_OUT=...", flush=True)
+    shown = " ".join(typed)
+    print(f"$ scrapy {shown} -s RETRYSCRAPE_PROXIES=... -s RETRYSCRAPE_OUT=...", flush=True)
     options = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
     process = subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-m", "scrapy", *typed, *options],
@@ -103,5 +105,3 @@ def _scrapy(web: WebHandle, settings: dict[str, str], command: str, *words: str)
 
 def _say(text: str) -> None:
     print(f"\n== {text}", flush=True)
-
-

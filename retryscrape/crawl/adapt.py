@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+
 from scrapy import exceptions as scrapy_errors
 from scrapy.http import Response, TextResponse
 

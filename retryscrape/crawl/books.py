@@ -9,7 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -20,10 +20,11 @@ from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.files import write_files
 from retryscrape.ledger.lock import BatchBusyError, BatchLock
 from retryscrape.ledger.pages import PageStore, page_path
-from retryscrape.ledger.records import BatchInfo, Counts, HostRow, Result
+from retryscrape.ledger.records import BatchInfo, Counts, ExitRow, HostRow, Result
 from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.writer import Writer
 from retryscrape.manifest.read import batch_name, open_manifest, read_rows
+from retryscrape.policy.exit_rows import ExitRow as PoolRow
 
 if TYPE_CHECKING:
     from retryscrape.crawl.arguments import Arguments
@@ -51,10 +52,13 @@ class Books:
         self.blockers: Counter[str] = Counter()
         #: rows of each batch as the run left them
         self.totals: dict[str, Counts] = {}
+        self.feed_written = True
         self._store = PageStore(self.out)
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="blocked-pages")
         self.ledger = self._open_ledger()
-        self.writer = Writer(self.ledger, out=self.out, on_failure=self._failed)
+        self.writer = Writer(
+            self.ledger, out=self.out, on_failure=self._failed, on_full=self._full
+        )
 
     @property
     def shard(self) -> str:
@@ -132,26 +136,37 @@ class Books:
         """Put down what this run has learned of hosts and exits."""
         self.ledger.save_hosts(merged_hosts(self.run))
         if self.run.pool is not None:
-            self.ledger.save_exits(self.run.pool.snapshot())
+            self.ledger.save_exits(map(_exit_row, self.run.pool.snapshot()))
 
     def close(self, reason: str) -> None:
         """Commit what is left, write the feeds, give the locks back. Never raises for the disk."""
         try:
             self.writer.close()
             self._disk.shutdown()
-            self.keep()
-            for batch_id in self.batches:
-                self.ledger.mark_pass(batch_id)
-                self.write_files(batch_id)
-                self.totals[batch_id] = self.ledger.counts(batch_id)
-            stats = {k: v for k, v in self.run.crawler.stats.get_stats().items() if plain(v)}
-            self.ledger.finish_job(self.run.job_id, iso(self.run.clock()), reason, stats)
+            self._put_down(reason)
         except (LedgerError, OSError) as error:
-            logger.error("The ledger's files could not be written: %s", error)
+            logger.error("The end of the run could not be written down: %s", error)
+            self.feed_written = False
             self.run.stop_reason = self.run.stop_reason or str(error)
         finally:
+            self._count()
             self._stack.close()
             self.ledger.close()
+
+    def _put_down(self, reason: str) -> None:
+        self.keep()
+        for batch_id in self.batches:
+            self.ledger.mark_pass(batch_id)
+        stats = {k: v for k, v in self.run.crawler.stats.get_stats().items() if plain(v)}
+        self.ledger.finish_job(self.run.job_id, iso(self.run.clock()), reason, stats)
+        for batch_id in self.batches:
+            self.write_files(batch_id)
+
+    def _count(self) -> None:
+        """Reading goes well on a full disk, too."""
+        for batch_id in self.batches:
+            with suppress(LedgerError):
+                self.totals[batch_id] = self.ledger.counts(batch_id)
 
     def write_files(self, batch_id: str) -> None:
         """Failures feed, index and report of a batch, each by a new file and rename."""
@@ -170,6 +185,10 @@ class Books:
     def _failed(self, sentence: str) -> None:
         """The writer cannot go on: called from its thread."""
         self.run.stop_from_thread("ledger_failed", sentence)
+
+    def _full(self, sentence: str) -> None:
+        """No page can be written any more: what is fetched now is fetched for nothing."""
+        self.run.stop_from_thread("disk_full", sentence)
 
 
 def remembered(proxies: str | tuple[str, ...] | None) -> dict[str, str]:
@@ -195,6 +214,10 @@ def ledger_url(run: Run) -> str:
 def _sentence(error: Exception) -> str:
     text = str(error)
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def _exit_row(row: PoolRow) -> ExitRow:
+    return ExitRow(**row._asdict())
 
 
 def merged_hosts(run: Run) -> list[HostRow]:

@@ -21,9 +21,6 @@ from twisted.internet.defer import Deferred
 from retryscrape.crawl.keys import BROWSER_SLOT, SLOT, host_of, ticket_of
 
 
-
-
-
 class RoomyDownloader(Downloader):
     """The slot of a request is its host with its port: two servers on two ports are two."""
 

@@ -20,8 +20,9 @@ from scrapy import Request
 
 from retryscrape.crawl.books import Books
 from retryscrape.crawl.keys import TICKET
-from retryscrape.crawl.runtime import Run
+from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.take import Take, take
+from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.lines import new_row
 from retryscrape.ledger.records import Known
 from retryscrape.manifest.read import (
@@ -80,6 +81,9 @@ class Feeder:
             async for request in self._all():
                 yield request
                 await self._until_hungry()
+        except (LedgerError, UsageProblem) as error:
+            # Scrapy would log a traceback and crawl what it has.
+            self.run.stop("ledger_failed", str(error))
         finally:
             self.run.scheduler.on_room(None)
 

@@ -12,6 +12,7 @@ from scrapy.exceptions import DropItem
 
 from retryscrape.crawl.runtime import Run, iso
 from retryscrape.items import FailureItem, PageItem
+from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.pages import PageFile
 from retryscrape.ledger.records import Result
 from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
@@ -43,11 +44,15 @@ class LedgerPipeline:
             else:
                 page = PageFile(body=item._body, content_type=item.content_type)
         future = self.run.books.writer.submit(result, page=page)
-        written: Result = await asyncio.wrap_future(future)
+        try:
+            written: Result = await asyncio.wrap_future(future)
+        except LedgerError as error:
+            # The run stops with this sentence: not a traceback for each page under way.
+            raise DropItem(str(error), log_level="DEBUG") from None
         self._said(written)
         if isinstance(item, PageItem):
             if written.status is not Status.SUCCESS:
-                raise DropItem(written.reason)
+                raise DropItem(written.reason or "it is no success")
             item.page_path = written.page_path
             item.page_sha256 = written.page_sha256
             item.page_bytes = written.page_bytes

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
@@ -67,7 +67,7 @@ def new_job_id() -> str:
 class Run:
     """One crawler's shared state."""
 
-    _runs: WeakKeyDictionary[Crawler, Run] = WeakKeyDictionary()
+    _runs: ClassVar[WeakKeyDictionary[Crawler, Run]] = WeakKeyDictionary()
 
     @classmethod
     def of(cls, crawler: Crawler) -> Run:

@@ -18,9 +18,7 @@ class SavedPageError(ValueError):
     """The page cannot be had. The message is one sentence."""
 
 
-def load_page(
-    path: str, *, status: int | None, headers: Sequence[str], url: str | None
-) -> Page:
+def load_page(path: str, *, status: int | None, headers: Sequence[str], url: str | None) -> Page:
     """A saved body, or a JSON object with ``status``, ``headers`` and ``body``."""
     file = Path(path)
     try:
@@ -50,7 +48,7 @@ def load_page(
 
 def _case(body: bytes) -> dict[str, Any] | None:
     """A JSON object that describes a page, or None for a page that is JSON itself."""
-    if not body.lstrip()[:1] == b"{":
+    if body.lstrip()[:1] != b"{":
         return None
     try:
         case = json.loads(body)
@@ -82,8 +80,12 @@ def fetch_page(url: str, settings: Any) -> Page:
     limit = settings.getint("DOWNLOAD_MAXSIZE") or -1
     for _ in range(10):
         request = urllib.request.Request(  # noqa: S310 - the scheme was checked
-            url, headers={"User-Agent": settings["USER_AGENT"], "Accept": "text/html,*/*;q=0.8",
-                          "Accept-Encoding": "gzip, deflate, br, zstd"}
+            url,
+            headers={
+                "User-Agent": settings["USER_AGENT"],
+                "Accept": "text/html,*/*;q=0.8",
+                "Accept-Encoding": "gzip, deflate, br, zstd",
+            },
         )
         try:
             answer = opener.open(request, timeout=settings.getfloat("DOWNLOAD_TIMEOUT"))

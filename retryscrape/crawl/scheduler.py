@@ -222,8 +222,8 @@ class WaitingScheduler(Scheduler):
         if key is not None:
             self._take_back(key)
             self.run.hosts.returned(host, now)
-        for key in {key or host, host, BROWSER_SLOT + host}:
-            group = self._groups.get(key)
+        for slot in {key or host, host, BROWSER_SLOT + host}:
+            group = self._groups.get(slot)
             if group is not None and group.queued is None:
                 self._queue(group, now)
 

@@ -216,8 +216,13 @@ class Settler:
         return retry
 
     def _record(
-        self, ticket: Ticket, after: Ticket, verdict: Verdict, decision: Decision,
-        now: float, size: int,
+        self,
+        ticket: Ticket,
+        after: Ticket,
+        verdict: Verdict,
+        decision: Decision,
+        now: float,
+        size: int,
     ) -> None:
         if not ticket.batch:
             return
@@ -246,7 +251,11 @@ class Settler:
         )
 
     def _result(
-        self, ticket: Ticket, verdict: Verdict, decision: Decision, now: float,
+        self,
+        ticket: Ticket,
+        verdict: Verdict,
+        decision: Decision,
+        now: float,
         final_url: str | None,
     ) -> Result:
         good = decision.action is Action.DONE

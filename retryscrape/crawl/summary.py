@@ -54,7 +54,10 @@ def summary(run: Run) -> Iterator[str]:
     books = run.books
     assert books is not None
     for batch_id in books.batches:
-        counts = books.totals[batch_id]
+        counts = books.totals.get(batch_id)
+        if counts is None:
+            yield f"Batch {batch_id}: the ledger could not be read at the end"
+            continue
         totals = ", ".join(f"{n} {name or 'pending'}" for name, n in counts.by_outcome.items() if n)
         yield f"Batch {batch_id}: {totals or '0 URLs'}"
     if books.blockers:
@@ -77,7 +80,16 @@ def _next(run: Run, code: int) -> Iterator[str]:
     assert run.books is not None
     spider = run.crawler.spidercls.name
     for path in run.books.feeds():
-        open_rows = run.books.totals[path.parent.name].open
+        counts = run.books.totals.get(path.parent.name)
+        if counts is None:
+            continue
+        open_rows = counts.open
+        if not run.books.feed_written:
+            yield (
+                f"The failures feed could not be written (exit code {code}): the same command"
+                f" goes on, scrapy failures {path.parent.name} writes it when that is possible"
+            )
+            continue
         yield f"Failures feed: {path}"
         if open_rows:
             yield (

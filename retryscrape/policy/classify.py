@@ -7,6 +7,7 @@ first that speaks decides. What each vendor's page looks like is data (signature
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from retryscrape.policy import signatures as data
 from retryscrape.policy.contents import Content, content_of, empty_reason, fault_of
@@ -115,14 +116,14 @@ def _checked(
     if fault is not None:
         outcome, evidence, reason = fault
         return _verdict(page, content, Outcome(outcome), evidence, reason, cut=outcome != "invalid")
-    reason = validate() if validate is not None else None
-    if reason:
-        return _verdict(page, content, Outcome.INVALID, "check:validate", str(reason)[:300])
+    complaint = validate() if validate is not None else None
+    if complaint:
+        return _verdict(page, content, Outcome.INVALID, "check:validate", str(complaint)[:300])
     return _verdict(page, content, Outcome.OK, f"status:{page.status}", None)
 
 
 def _blocked(page: Page, content: Content, match: Match) -> Verdict:
-    return Verdict(
+    verdict = Verdict(
         outcome=Outcome.BLOCKED,
         http_code=page.status,
         vendor=match.vendor,
@@ -130,8 +131,8 @@ def _blocked(page: Page, content: Content, match: Match) -> Verdict:
         evidence=match.evidence,
         reason=match.reason,
         html=content in (Content.HTML, Content.NONE),
-        **_wait(page),
     )
+    return _with_wait(verdict, page)
 
 
 def _verdict(
@@ -143,22 +144,23 @@ def _verdict(
     *,
     cut: bool = False,
 ) -> Verdict:
-    return Verdict(
+    verdict = Verdict(
         outcome=outcome,
         http_code=page.status,
         evidence=evidence,
         reason=reason,
         html=content in (Content.HTML, Content.NONE),
         at=At.UNKNOWN if cut else At.TARGET,
-        **_wait(page),
     )
+    return _with_wait(verdict, page)
 
 
-def _wait(page: Page) -> dict[str, tuple[str, ...] | str | None]:
-    """Retry-After as sent, where it counts."""
+def _with_wait(verdict: Verdict, page: Page) -> Verdict:
+    """The verdict with Retry-After as sent, where it counts."""
     if page.status not in _MAY_WAIT or "retry-after" not in page.headers:
-        return {}
-    return {"retry_after": page.headers["retry-after"], "date": page.header("date") or None}
+        return verdict
+    date = page.header("date") or None
+    return replace(verdict, retry_after=page.headers["retry-after"], date=date)
 
 
 def _status_reason(page: Page, outcome: Outcome) -> str:

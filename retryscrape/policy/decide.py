@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from retryscrape.policy.backoff import Backoff
@@ -46,7 +46,7 @@ class Limits:
     attempts: int = 3
     url_budget: float = 12.0
     max_wait: float = 300.0
-    backoff: Backoff = Backoff()
+    backoff: Backoff = field(default_factory=Backoff)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,8 @@ class Ticket:
     """What is known of one URL in this pass.
 
     ``url`` is the ledger's key (the input string), ``request_url`` what is asked
-    for, ``batch`` is ``""`` for requests without a ledger row. ``prior_*`` is what earlier passes came to.
+    for, ``batch`` is ``""`` for requests without a ledger row. ``prior_*`` is what
+    earlier passes came to.
     ``not_before`` is an epoch second before which the request must not leave.
     ``avoid`` are the exits of earlier passes: another one is better.
     ``exit``, ``started``, ``hops`` and ``bytes`` belong to the attempt under way.

@@ -80,6 +80,7 @@ class ManifestSpider(Spider):
     async def handle_failure(self, failure: Failure) -> AsyncIterator[Any]:
         """The errback: a failure that is settled, or an error that passed by our middlewares."""
         request: Request = failure.request  # type: ignore[attr-defined]
+        assert failure.value is not None
         settled = settle_failure(Settler(self.run), request, failure.value)
         yield settled if isinstance(settled, Request) else failure_item(settled)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from scrapy.http import Response
 
@@ -18,7 +19,7 @@ class ProductsSpider(ManifestSpider):
         """A shop shows a page without a price to those it does not trust."""
         return None if self._price(response) else "no price on the page"
 
-    def parse(self, response: Response) -> Iterator[dict[str, str | None]]:
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[dict[str, str | None]]:
         """One item a page."""
         yield {
             "url": response.url,
