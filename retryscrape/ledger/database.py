@@ -101,8 +101,8 @@ def slices(items: Sequence[Any], size: int = SLICE) -> Iterator[Sequence[Any]]:
 def insert_text(table: Table, columns: tuple[str, ...], placeholder: str, conflict: str) -> str:
     """An INSERT for ``executemany`` with tuples.
 
-    Text, not a Core construct: through Core a row costs several times as much
-    (it builds and reorders a dictionary per row), and this is on the path of
+    Text, not a Core construct: through Core a row costs twice as much (25 against
+    13 microseconds; it takes a dictionary per row), and this is on the path of
     every result.
     """
     values = ", ".join([placeholder] * len(columns))

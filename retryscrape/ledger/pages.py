@@ -102,9 +102,9 @@ class PageStore:
 
         A file of the same URL under another suffix goes away: one file a row.
 
-        No fsync per page: it would cost more than the page's download (5 to 30 ms
-        on a disk). After a power cut a page may be missing or short, which its
-        size and hash in the ledger tell ``reconcile``.
+        No fsync per page: 11 ms here, a hundred times the rest of the writing. After
+        a power cut a page may be missing or short, which its size and hash in the
+        ledger tell ``reconcile``.
         """
         target = self.out / path
         try:
@@ -112,9 +112,11 @@ class PageStore:
         except FileNotFoundError:  # somebody removed the folder under way
             self._folders.discard(target.parent)
             self._put(target, body)
-        for suffix in ALL_SUFFIXES:  # a look is 2 microseconds; listing the folder is milliseconds
-            if suffix != target.suffix and (stale := target.with_suffix(suffix)).exists():
-                stale.unlink(missing_ok=True)
+        # A look is 2 microseconds (7 through Path), listing the folder is milliseconds.
+        name = str(target).removesuffix(target.suffix)
+        for suffix in ALL_SUFFIXES:
+            if suffix != target.suffix and os.path.exists(name + suffix):
+                Path(name + suffix).unlink(missing_ok=True)
 
     def _put(self, target: Path, body: bytes) -> None:
         if target.parent not in self._folders:
