@@ -6,6 +6,7 @@ where pages lie pages.py's.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import threading
@@ -30,6 +31,10 @@ MAX_WAITING_BYTES = 64 * 2**20
 FIRST_BACKOFF = 0.05
 LAST_BACKOFF = 2.0
 GIVE_UP = 20.0
+
+
+#: Errors that the next page would meet, too.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
 @dataclass(slots=True, eq=False)
@@ -58,8 +63,9 @@ class Writer:
     what comes meanwhile: after at most ``max_delay`` seconds or ``max_rows``
     results. A page that cannot be written makes its row ``no_result``; a ledger
     that cannot be written is tried again for ``give_up`` seconds, after which
-    every future fails with LedgerError and ``on_failure`` is called once, on the
-    writer's thread, with a sentence.
+    every future fails with LedgerError and ``on_failure`` is called once.
+    ``on_full`` is called for each page that finds no room on the disk. Both are
+    called on the writer's thread, with a sentence.
     """
 
     def __init__(
@@ -71,6 +77,7 @@ class Writer:
         max_rows: int = 50,
         give_up: float = GIVE_UP,
         on_failure: Callable[[str], None] | None = None,
+        on_full: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -81,6 +88,7 @@ class Writer:
         self._max_rows = max_rows
         self._give_up = give_up
         self._on_failure = on_failure
+        self._on_full = on_full
         self._clock = clock
         self._wall = wall
         self._changed = threading.Condition()
@@ -259,6 +267,8 @@ class Writer:
             self._pages.write(path, page.body)
         except OSError as error:
             item.result = _without_page(item.result, error, iso(self._wall()))
+            if error.errno in _FULL and self._on_full is not None:
+                self._on_full(f"no page can be written below {self._pages.out}: {error.strerror}")
             return
         have.add(item.result.url)
         item.result = replace(
