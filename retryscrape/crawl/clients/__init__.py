@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from scrapy.crawler import Crawler
+from scrapy.utils.asyncio import is_asyncio_available
 
 from retryscrape.config import ConfigError
 from retryscrape.crawl.clients.base import Client, Proxy
@@ -18,13 +19,21 @@ def _http11(crawler: Crawler) -> Client:
     return Http11Client(crawler)
 
 
+def _asyncio(crawler: Crawler) -> Client:
+    from retryscrape.crawl.clients.asyncio_client import AsyncioClient
+
+    return AsyncioClient(crawler)
+
+
 def _auto(crawler: Crawler) -> Client:
-    return _http11(crawler)
+    """The fastest that can run here (``benchmarks/clients.py``)."""
+    return _asyncio(crawler) if is_asyncio_available() else _http11(crawler)
 
 
 #: What ``RETRYSCRAPE_HTTP_CLIENT`` may say.
 CLIENTS: Mapping[str, Callable[[Crawler], Client]] = {
     "auto": _auto,
+    "asyncio": _asyncio,
     "http11": _http11,
 }
 

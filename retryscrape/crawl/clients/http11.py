@@ -16,6 +16,7 @@ from scrapy import Request, exceptions
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler, TunnelError
 from scrapy.crawler import Crawler
 from scrapy.http import Headers, Response
+from service_identity import VerificationError
 from twisted.internet import error as tx_errors
 from twisted.web._newclient import ParseError
 
@@ -29,6 +30,7 @@ _REASONS: Mapping[type[BaseException], str] = {
     exceptions.DownloadCancelledError: "too_large",
     exceptions.ResponseDataLossError: "truncated",
     SSL.Error: "tls",
+    VerificationError: "tls",
     ParseError: "decode",
     exceptions.CannotResolveHostError: "dns",
     exceptions.DownloadConnectionRefusedError: "connect",

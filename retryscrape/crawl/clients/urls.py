@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
 _PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
+
+_NOT_IN_A_LINE = re.compile(r"[^\x21-\x7e]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ def address_of(url: str) -> Address:
     port = parts.port or _PORTS[parts.scheme]
     path = parts.path or "/"
     target = f"{path}?{parts.query}" if parts.query else path
+    if _NOT_IN_A_LINE.search(target) or _NOT_IN_A_LINE.search(parts.netloc):
+        raise ValueError("the URL has characters that must be percent-encoded")
     return Address(parts.scheme, host, port, parts.netloc.rpartition("@")[2], target)
 
 
