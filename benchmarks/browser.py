@@ -116,7 +116,7 @@ async def bare(url: str, pages: int, *, reuse: bool) -> float:
 async def ours(url: str, pages: int) -> float:
     crawler = get_crawler()
     options = BrowserOptions.from_settings(crawler.settings, pages=AT_ONCE)
-    browser = Browser(crawler, options, challenged=lambda page: None)
+    browser = Browser(crawler, options)
 
     async def fetch(number: int) -> None:
         response = await browser.fetch(

@@ -19,6 +19,7 @@ from retryscrape.crawl.browser import executable
 from retryscrape.crawl.browser.contexts import Contexts
 from retryscrape.crawl.browser.documents import Document, Rendered, looks_html, response_of
 from retryscrape.crawl.browser.engine import FAILED_LAUNCHES, launch_options
+from retryscrape.crawl.browser.errors import launch_sentence
 from retryscrape.crawl.browser.handler import Browser
 from retryscrape.crawl.browser.neterrors import fault_of
 from retryscrape.crawl.browser.options import BrowserOptions, BrowserProxy, Waits
@@ -178,6 +179,23 @@ def test_why_nothing_can_be_rendered_is_one_sentence(settings: dict[str, Any], w
     assert "\n" not in str(sentence)
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("x has been closed\n[err] Missing X server or $DISPLAY", "no display"),
+        ("launch() got an unexpected keyword argument 'a'", "wrong name"),
+        ("libnss3.so: error while loading shared libraries", "system library"),
+        ("Timeout 3000ms exceeded.", "in time"),
+        ("something new\nand more", "something new"),
+    ],
+)
+def test_why_a_browser_does_not_start(text: str, hint: str) -> None:
+    sentence = launch_sentence(OSError(text), "/usr/bin/chromium")
+    assert sentence.startswith("The browser /usr/bin/chromium could not be started: ")
+    assert hint in sentence
+    assert "\n" not in sentence
+
+
 def test_no_browser_anywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
@@ -208,7 +226,8 @@ def test_a_browser_that_cannot_start_is_said_once_and_then_left_alone(
 
     assert browser.available() is None
     assert asyncio.run(tried()) == ["unavailable"] * (FAILED_LAUNCHES + 1)
-    assert str(browser.available()).startswith("The browser could not be started")
+    sentence = f"The browser {broken} could not be started: it ended at once."
+    assert browser.available() == sentence
     said = [r for r in caplog.records if "could not be started" in r.getMessage()]
     assert len(said) == 1
     assert crawler.stats.get_value("playwright/page_count", 0) == 0

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from retryscrape.crawl.browser.errors import launch_sentence
 from retryscrape.crawl.browser.executable import INSTALL, executable, unavailable
 from retryscrape.crawl.browser.processes import Process, drivers, kill, tree
 from retryscrape.crawl.faults import At, FetchError
@@ -138,10 +139,9 @@ class Engine:
 
         try:
             browser = await self._browser()
-        except (Error, OSError) as error:
+        except (Error, OSError, TypeError) as error:
             self._failed += 1
-            text = " ".join(str(error).split("\n", 1)[0].split())[:200]
-            raise self._refuse(f"The browser could not be started: {text}") from None
+            raise self._refuse(launch_sentence(error, executable(self._settings))) from None
         self._failed = 0
         self._sentence = None
         self.launches += 1

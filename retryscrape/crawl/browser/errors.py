@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from retryscrape.crawl.browser.engine import Session
+from typing import TYPE_CHECKING
+
 from retryscrape.crawl.browser.looking import Navigated, Tab
 from retryscrape.crawl.faults import At, FetchError
+
+if TYPE_CHECKING:
+    from retryscrape.crawl.browser.engine import Session
 
 #: Of an error's text, what may go into the ledger.
 _TEXT = 120
@@ -36,3 +40,22 @@ def playwright_fault(
             session.lost = True
         return FetchError("reset", detail="the browser or its page went away")
     return FetchError("render_timeout", detail=text)
+
+
+#: What a browser says that does not start, and what a person can do about it.
+_HINTS = (
+    ("$DISPLAY", "there is no display: leave headless on in PLAYWRIGHT_LAUNCH_OPTIONS"),
+    ("unexpected keyword argument", "PLAYWRIGHT_LAUNCH_OPTIONS has a wrong name in it"),
+    ("while loading shared libraries", "it lacks a system library: playwright install-deps"),
+    ("Executable doesn't exist", "it is not installed: playwright install chromium"),
+    ("Timeout", "it did not answer in time"),
+    ("has been closed", "it ended at once"),
+)
+
+
+def launch_sentence(error: Exception, path: str | None) -> str:
+    """One sentence on a browser (or driver) that could not be started."""
+    text = str(error)
+    first = " ".join(text.split("\n", 1)[0].split())[:_TEXT]
+    why = next((hint for mark, hint in _HINTS if mark in text), first)
+    return f"The browser {path or 'of Playwright'} could not be started: {why}."
