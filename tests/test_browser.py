@@ -157,7 +157,7 @@ def test_a_cleared_challenge_stays_cleared_for_its_exit_and_host_only(bench: Ben
     bench.fetch("/challenge/next", host="another")
     assert bench.site.paths()[before:].count("/challenge/next") == 2
     assert [c["name"] for c in bench.browser.cookies_for(None, "kept")] == ["cleared"]
-    assert bench.browser.cookies_for("exit", "kept") == []
+    assert bench.browser.cookies_for(bench.proxy(), "kept") == []
 
 
 @pytest.mark.parametrize(
@@ -413,13 +413,19 @@ def test_a_challenges_cookie_opens_the_plain_rung_on_the_same_exit_only(
     here, there = hostile.proxy("good1"), hostile.proxy("good2")
     first, later = "http://wall.test/challenge/1", "http://wall.test/challenge/2"
     assert bench.fetch(first, proxy=exit_of(here), host="wall.test").status == 200
-    cookies = bench.browser.cookies_for("good1", "wall.test")
+    cookies = bench.browser.cookies_for(exit_of(here), "wall.test")
 
     async def asked(proxy: Proxy) -> int:
         return await asyncio.to_thread(plainly, proxy, later, cookies)
 
     assert bench.run(asked(here)) == 200
     assert bench.run(asked(there)) == 403
+
+
+def test_another_login_at_the_same_exit_is_another_context(bench: Bench) -> None:
+    wrong = bench.proxy("gateway", password="yesterday's")
+    assert bench.fault("/ok", proxy=wrong).status == 407
+    assert bench.fetch("/ok", proxy=bench.proxy("gateway")).status == 200
 
 
 @pytest.mark.parametrize("own_bench", [{"verify_tls": False}], indirect=True)

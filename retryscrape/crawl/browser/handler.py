@@ -23,7 +23,7 @@ from retryscrape.crawl.browser.engine import Engine, Session
 from retryscrape.crawl.browser.errors import playwright_fault
 from retryscrape.crawl.browser.looking import Tab, same_document
 from retryscrape.crawl.browser.options import BrowserOptions, BrowserProxy
-from retryscrape.crawl.browser.places import DIRECT, Place, Places, key_of, proxy_kwargs
+from retryscrape.crawl.browser.places import Place, Places, proxy_kwargs
 from retryscrape.crawl.browser.processes import pss
 from retryscrape.crawl.browser.render import Job, render
 from retryscrape.crawl.faults import At, FetchError
@@ -89,9 +89,9 @@ class Browser:
         own = self._session.user_agent if self._session else None
         return self._options.user_agent or own
 
-    def cookies_for(self, exit_id: str | None, host: str) -> list[dict[str, Any]]:
+    def cookies_for(self, proxy: BrowserProxy | None, host: str) -> list[dict[str, Any]]:
         """The cookies that the host's rendered pages left on an exit (None: direct)."""
-        return self._places.jar((exit_id or DIRECT, host))
+        return self._places.jar((proxy, host))
 
     async def fetch(
         self,
@@ -188,7 +188,7 @@ class Browser:
             self._contexts.retire(lambda key: isinstance(key, tuple) and key[0] == id(session))
         url = job.request.url
         return await self._contexts.lease(
-            (id(session), *key_of(proxy, host)),
+            (id(session), proxy, host),
             partial(self._places.open_context, session, proxy, host),
             lambda tab: not (tab.page.is_closed() or same_document(tab.url, url)),
         )

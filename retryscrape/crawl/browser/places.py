@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 #: Cookies are remembered for so many (exit, host); a context that was closed gets them back.
 JARS = 4096
-#: The exit's name where there is none.
-DIRECT = "direct"
 _SCHEMES = {"http": "http", "https": "https", "socks5": "socks5", "socks5h": "socks5"}
 
 Jar = list[dict[str, Any]]
+#: What a context is kept by. All of the exit and not its id alone: a gateway's user name
+#: may carry a session, and a context keeps the proxy that it was made with.
+Key = tuple[BrowserProxy | None, str]
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +36,7 @@ class Place:
 
     session: Session
     context: BrowserContext
-    key: tuple[str, str]
+    key: Key
     seen: set[str] = field(default_factory=set)
 
 
@@ -46,10 +47,10 @@ class Places:
         self._options = options
         self._engine = engine
         self._stats = stats
-        self._jars: OrderedDict[tuple[str, str], Jar] = OrderedDict()
+        self._jars: OrderedDict[Key, Jar] = OrderedDict()
         self._open = 0
 
-    def jar(self, key: tuple[str, str]) -> Jar:
+    def jar(self, key: Key) -> Jar:
         """The cookies of an exit and host."""
         return list(self._jars.get(key, ()))
 
@@ -76,7 +77,7 @@ class Places:
         if proxy:
             kwargs["proxy"] = proxy_kwargs(proxy)
         context = await session.browser.new_context(**kwargs)
-        place = Place(session, context, key_of(proxy, host))
+        place = Place(session, context, (proxy, host))
         session.contexts += 1
         self._open += 1
         self._stats.inc_value("retryscrape/browser/contexts")
@@ -128,11 +129,6 @@ class Places:
             await route.abort()
         else:
             await route.fallback()
-
-
-def key_of(proxy: BrowserProxy | None, host: str) -> tuple[str, str]:
-    """What a context is kept by."""
-    return (proxy.id if proxy else DIRECT, host)
 
 
 def proxy_kwargs(proxy: BrowserProxy) -> dict[str, str]:
