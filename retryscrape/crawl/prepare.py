@@ -101,4 +101,4 @@ def _read(given: str | tuple[str, ...]) -> ProxyList:
 def _is_plain_file(manifest: str) -> bool:
     """Whether opening it takes nothing away. What does not exist counts: opening says so."""
     path = Path(manifest).expanduser()
-    return "://" not in manifest and manifest != "-" and (path.is_file() or not path.exists())
+    return "://" not in manifest and manifest != "-" and not path.is_fifo()
