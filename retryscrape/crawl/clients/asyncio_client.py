@@ -21,9 +21,9 @@ from retryscrape.crawl.clients.http1 import request_head
 from retryscrape.crawl.clients.pool import Pool
 from retryscrape.crawl.clients.resolver import Resolver
 from retryscrape.crawl.clients.tls import make_context
-from retryscrape.crawl.clients.urls import Address, address_of
+from retryscrape.crawl.clients.urls import Address, target_of
 from retryscrape.crawl.clients.watch import Watch
-from retryscrape.crawl.faults import At, FetchError
+from retryscrape.crawl.faults import FetchError
 
 #: Asked twice they do no harm (RFC 9110, 9.2.2); others never go over a rested connection.
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -54,7 +54,7 @@ class AsyncioClient:
         """See :meth:`.base.Client.fetch`."""
         deadline = asyncio.get_running_loop().time() + timeout
         request.meta[BYTES] = 0
-        address = _address(request.url)
+        address = target_of(request.url)
         bind = _bind_address(request.meta.get("bindaddress")) or self._bind
         way = way_of(address, proxy, bind)
         message = _message(request, address, proxy)
@@ -163,16 +163,6 @@ def _header_lines(request: Request) -> Iterator[tuple[bytes, bytes]]:
         if name.lower() != b"proxy-authorization":
             for value in values:
                 yield name, value
-
-
-def _address(url: str) -> Address:
-    try:
-        address = address_of(url)
-    except ValueError as error:
-        raise FetchError("scheme", At.TARGET, detail=str(error)) from None
-    if address.scheme not in {"http", "https"}:
-        raise FetchError("scheme", At.TARGET, detail=f"no client for {address.scheme}")
-    return address
 
 
 def _bind_address(value: str | tuple[str, int] | None) -> tuple[str, int] | None:

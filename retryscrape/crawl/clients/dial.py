@@ -12,7 +12,7 @@ import ipaddress
 import os
 import socket
 import ssl
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from retryscrape.crawl.clients.base import Proxy
 from retryscrape.crawl.clients.connection import Connection, Exchange
@@ -28,8 +28,7 @@ _OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.EADDRI
 _PROXY_SCHEMES = frozenset({"http", "https"})
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(NamedTuple):
     """How a request leaves: connections of equal ways can stand in for each other."""
 
     scheme: str

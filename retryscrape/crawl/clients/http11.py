@@ -21,7 +21,7 @@ from twisted.internet import error as tx_errors
 from twisted.web._newclient import ParseError
 
 from retryscrape.crawl.clients.base import BYTES, Proxy
-from retryscrape.crawl.clients.urls import without_userinfo
+from retryscrape.crawl.clients.urls import target_of, without_userinfo
 from retryscrape.crawl.faults import At, FetchError
 
 #: By class, first match wins, over the exception, its cause and what they collect.
@@ -72,6 +72,7 @@ class Http11Client:
         warn_size: int,
     ) -> Response:
         """See :meth:`.base.Client.fetch`; the exceptions are named above."""
+        target_of(request.url)  # the handler raises a ValueError of its own kind for each
         _refuse_schemes(proxy)
         sent = _as_handler_wants(request, proxy, timeout, max_size, warn_size)
         handler = self._fresh if fresh else self._pooled

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from urllib.parse import urlsplit, urlunsplit
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from retryscrape.crawl.faults import At, FetchError
 
 _PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
-
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#\\]*)([^#]*)")
 _NOT_IN_A_LINE = re.compile(r"[^\x21-\x7e]")
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """Where a URL leads: ``host`` has no brackets, ``netloc`` no user, ``target`` no fragment."""
 
     scheme: str
@@ -24,23 +26,47 @@ class Address:
 
 def address_of(url: str) -> Address:
     """The parts of an absolute URL. Raises ValueError with a sentence where it has no host."""
-    parts = urlsplit(url)
-    host = parts.hostname
-    if not host:
+    parts = _URL.match(url)
+    if parts is None:
         raise ValueError("the URL has no host")
-    if parts.scheme not in _PORTS:
-        raise ValueError(f"no client for {parts.scheme}://")
-    port = parts.port or _PORTS[parts.scheme]
-    path = parts.path or "/"
-    target = f"{path}?{parts.query}" if parts.query else path
-    if _NOT_IN_A_LINE.search(target) or _NOT_IN_A_LINE.search(parts.netloc):
+    scheme, netloc, target = parts.groups()
+    if _NOT_IN_A_LINE.search(target):
         raise ValueError("the URL has characters that must be percent-encoded")
-    return Address(parts.scheme, host, port, parts.netloc.rpartition("@")[2], target)
+    scheme, host, port, netloc = _place(scheme, netloc)
+    if not target.startswith("/"):
+        target = f"/{target}"
+    return Address(scheme, host, port, netloc, target)
+
+
+def target_of(url: str) -> Address:
+    """The parts of a URL to fetch. Raises FetchError ``scheme`` where that cannot be."""
+    try:
+        address = address_of(url)
+    except ValueError as error:
+        raise FetchError("scheme", At.TARGET, detail=str(error)) from None
+    if address.scheme not in {"http", "https"}:
+        raise FetchError("scheme", At.TARGET, detail=f"no client for {address.scheme}")
+    return address
 
 
 def without_userinfo(url: str) -> str:
     """The URL without user, password and fragment; the same string if it has none."""
-    if "@" not in url and "#" not in url:
+    url, _, _ = url.partition("#")
+    parts = _URL.match(url) if "@" in url else None
+    if parts is None or "@" not in parts[2]:
         return url
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))
+    return f"{parts[1]}://{parts[2].rpartition('@')[2]}{parts[3]}"
+
+
+@lru_cache(4096)
+def _place(scheme: str, netloc: str) -> tuple[str, str, int, str]:
+    """Scheme, host, port and netloc; the same few come again and again."""
+    scheme, netloc = scheme.lower(), netloc.rpartition("@")[2]
+    if scheme not in _PORTS:
+        raise ValueError(f"no client for {scheme}://")
+    if _NOT_IN_A_LINE.search(netloc):
+        raise ValueError("the URL's host has characters that no host has")
+    parts = urlsplit(f"//{netloc}")
+    if not parts.hostname:
+        raise ValueError("the URL has no host")
+    return scheme, parts.hostname, parts.port or _PORTS[scheme], netloc
