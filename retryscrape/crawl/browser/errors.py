@@ -33,13 +33,15 @@ def playwright_fault(
     text = " ".join(error.message.split("\n", 1)[0].split())[:_TEXT]
     if "does not support" in text and "proxy" in text:
         return FetchError("scheme", At.PROXY, detail="the browser does not speak to this exit")
-    if "has been closed" in text or "crashed" in text:
+    if "invalid URL" in text:
+        return FetchError("scheme", At.TARGET, detail="the browser does not take this URL")
+    if "has been closed" in text:
         if session and not (tab and tab.page.is_closed()):
             # closed without the page's own event: the driver is gone, and its browser
             # still says that it is connected
             session.lost = True
         return FetchError("reset", detail="the browser or its page went away")
-    return FetchError("render_timeout", detail=text)
+    return FetchError("reset", detail=text)
 
 
 #: What a browser says that does not start, and what a person can do about it.

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from scrapy import Request
 
@@ -160,16 +161,24 @@ async def _committed(tab: Tab) -> Document:
 
 
 async def _page_methods(tab: Tab, job: Job) -> bool:
-    """Carry out the user's ``playwright_page_methods``; whether there were any."""
+    """Carry out the user's ``playwright_page_methods``; whether there were any.
+
+    What a page makes of them is the page's fault; errors of the user's own code go through.
+    """
+    from playwright.async_api import Error
+
     methods = job.request.meta.get("playwright_page_methods") or ()
     for method in methods.values() if isinstance(methods, dict) else methods:
-        if callable(method.method):
-            result = method.method(tab.page, *method.args, **method.kwargs)
-        else:
-            result = getattr(tab.page, method.method)(*method.args, **method.kwargs)
-        if hasattr(result, "__await__"):
-            result = await result
-        method.result = result
+        call = method.method
+        try:
+            bound = partial(call, tab.page) if callable(call) else getattr(tab.page, call)
+            result = bound(*method.args, **method.kwargs)
+            method.result = await result if hasattr(result, "__await__") else result
+        except Error as error:
+            if "closed" in error.message or "crashed" in error.message:
+                raise
+            text = " ".join(error.message.split("\n", 1)[0].split())[:120]
+            raise FetchError("render_timeout", detail=f"page method {call}: {text}") from None
     return bool(methods)
 
 
