@@ -43,5 +43,12 @@ $(VENV)/.ready-dev: $(VENV)/.ready
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,postgres,scrapyd,metrics]'
 	@touch $@
 
+# Measurements, side by side in one run, as ratios (docs/performance.md).
+bench-browser: $(VENV)/.ready-dev system
+	$(PY) benchmarks/browser.py
+
+bench-exits-simulated: $(VENV)/.ready-dev
+	$(PY) benchmarks/exit_choice.py
+
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

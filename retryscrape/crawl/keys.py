@@ -73,16 +73,14 @@ def ticket_of(request: Request) -> Ticket | None:
 
 
 def clear_attempt(request: Request) -> None:
-    """Forget what belongs to the last attempt: proxy, credentials, slot, redirects, browser.
+    """Forget what belongs to the last attempt: proxy, credentials, slot, redirects.
 
-    scrapy-playwright sends every Scrapy header of a navigation: a
-    ``Proxy-Authorization`` left here would reach the target (probes.md, B).
+    A ``Proxy-Authorization`` left here would reach the target (probes.md, B). A user's own
+    ``playwright_page_methods`` stay: they belong to the URL.
     """
     for key in ATTEMPT_KEYS:
         request.meta.pop(key, None)
     if request.meta.get("dont_redirect") == NO_FOLLOW:
         del request.meta["dont_redirect"]
-    for key in [k for k in request.meta if isinstance(k, str) and k.startswith("playwright")]:
-        del request.meta[key]
     request.headers.pop(b"Proxy-Authorization", None)
     request.headers.pop(b"Cookie", None)
