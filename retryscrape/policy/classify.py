@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from retryscrape.policy import retry_after
 from retryscrape.policy import signatures as data
 from retryscrape.policy.contents import Content, content_of, empty_reason, fault_of
 from retryscrape.policy.match import (
-    GOOD_BODIES,
     Look,
     Match,
     body_match,
     header_match,
+    rows_for,
     title_match,
     wall_match,
 )
@@ -76,7 +77,7 @@ def _evidence(look: Look, content: Content) -> Match | None:
     page = look.page
     match = header_match(look) or wall_match(page.url, "url")
     if match is None and content is Content.HTML:
-        match = body_match(look, data.BODIES if page.status >= 300 else GOOD_BODIES)
+        match = body_match(look, rows_for(look))
         match = None if _only_a_widget(page, match) else match
     elif match is None and content is Content.JSON:
         match = body_match(look, data.JSON_BODIES)
@@ -96,13 +97,18 @@ def _only_a_widget(page: Page, match: Match | None) -> bool:
 
 def _by_status(page: Page, content: Content) -> Outcome:
     status = page.status
-    if status == 503 and "retry-after" in page.headers:
+    if status == 503 and _names_a_wait(page):
         return Outcome.THROTTLED
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     if status in _NO_CONTENT or (200 <= status < 300 and not page.body.strip()):
         return Outcome.EMPTY
     return Outcome.OK if 200 <= status < 300 else Outcome.UNEXPECTED
+
+
+def _names_a_wait(page: Page) -> bool:
+    """Whether a Retry-After says anything: garbage is as if absent (DESIGN.md section 6)."""
+    return retry_after.parse(page.headers.get("retry-after", ()), date=None, now=0.0) is not None
 
 
 def _checked(

@@ -15,6 +15,7 @@ from parsel import Selector
 
 from retryscrape.policy.outcomes import Checks, Page
 from retryscrape.policy.text import visible_text
+from retryscrape.policy.titles import decode
 
 
 class Content(StrEnum):
@@ -35,7 +36,6 @@ _MAGIC = (
     b"PK\x03\x04",
     b"\x1f\x8b",
     b"RIFF",
-    b"BM",
     b"\x00\x00\x01\x00",
     b"OggS",
     b"ID3",
@@ -47,9 +47,18 @@ _MAGIC = (
 )
 _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 _UNKNOWN_TYPES = frozenset({"", "application/octet-stream", "text/plain", "unknown/unknown"})
+#: Types whose bytes may well be the source of a page, which a browser would not show as one.
+_SOURCES = frozenset({"text/plain", "text/css", "text/javascript", "application/javascript"})
 _LOOKS_HTML = re.compile(
-    rb"\s*(?:\xef\xbb\xbf)?\s*(?:<!--.{0,2000}?-->\s*)*<(?:!doctype\s+html|html|head|title|body)\b",
+    rb"\s*(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--.{0,2000}?-->\s*){0,9}"
+    rb"<(?:!doctype\s+html|html|head|title|body)\b",
     re.IGNORECASE | re.DOTALL,
+)
+#: What a piece of HTML without a frame has near its start.
+_HAS_TAGS = re.compile(
+    rb"<(?:a|b|br|center|div|form|h[1-6]|iframe|img|link|meta|noscript|p|script|span|style|table)"
+    rb"[\s/>]",
+    re.IGNORECASE,
 )
 #: Put before JSON against being run as a script; browsers' code takes it off.
 _JSON_GUARD = re.compile(rb"\s*(?:\)\]\}'?,?|while\s*\(1\);|for\s*\(;;\);)")
@@ -58,23 +67,30 @@ _LINES_TYPES = ("ndjson", "jsonl", "json-seq", "jsonlines")
 
 def content_of(page: Page) -> Content:
     """What the body is: by its type, and by its first bytes where the type is wrong or missing."""
-    body = page.body
+    body, kind = page.body, _essence(page)
     if not body.strip():
-        kind = _essence(page)
         known = kind not in _UNKNOWN_TYPES and kind not in _HTML_TYPES
         return Content.OTHER if known else Content.NONE
-    kind = _essence(page)
-    if body.startswith(_MAGIC):
+    if body.startswith(_MAGIC) or body[4:8] == b"ftyp":
         return Content.OTHER
-    if kind.endswith(("/json", "+json")):
-        return Content.JSON
     if kind in _HTML_TYPES:
         return Content.JSON if _is_json_object(body) else Content.HTML
+    start = body[:4096]
+    if kind not in _SOURCES and _LOOKS_HTML.match(start):
+        return Content.HTML  # block pages come under the type that was asked for, too
+    if kind.endswith(("/json", "+json")):
+        return Content.JSON
     if kind in _UNKNOWN_TYPES and kind != "text/plain":
-        if _LOOKS_HTML.match(body[:4096]):
-            return Content.HTML
-        return Content.JSON if _is_json_object(body) else Content.OTHER
+        return _guess(body, start)
     return Content.OTHER
+
+
+def _guess(body: bytes, start: bytes) -> Content:
+    """What a body without a type is."""
+    if _is_json_object(body):
+        return Content.JSON
+    tagged = _HAS_TAGS.search(start) and b"\0" not in start and not start.lstrip().startswith(b"<?")
+    return Content.HTML if tagged else Content.OTHER
 
 
 def _essence(page: Page) -> str:
@@ -86,13 +102,16 @@ def _is_json_object(body: bytes) -> bool:
     start = body[:512].lstrip()
     if start[:1] not in (b"{", b"[") or b"<html" in start.lower() or len(body) > 4_000_000:
         return False
-    return not _json_fault(body)
+    return not _json_fault(body, None)
 
 
-def _json_fault(body: bytes) -> str | None:
+def _json_fault(body: bytes, encoding: str | None) -> str | None:
+    """Why this is no JSON. Numbers stay text: Python refuses to read very long ones."""
     guard = _JSON_GUARD.match(body)
+    text = body[guard.end() :] if guard else body
+    legacy = encoding is not None and not encoding.lower().startswith("utf")
     try:
-        json.loads(body[guard.end() :] if guard else body)
+        json.loads(decode(text, encoding) if legacy else text, parse_int=str)
     except (ValueError, RecursionError) as error:
         return str(error)[:120] or type(error).__name__
     return None
@@ -113,9 +132,10 @@ def fault_of(
     ``network_error`` (a body that was cut), or ``invalid``. ``seen`` is how many visible
     characters are known of already.
     """
-    if content is Content.JSON:
-        kind = _essence(page)
-        fault = None if any(word in kind for word in _LINES_TYPES) else _json_fault(page.body)
+    kind = _essence(page)
+    if content is Content.JSON or (content is Content.HTML and kind.endswith(("/json", "+json"))):
+        several = any(word in kind for word in _LINES_TYPES)
+        fault = None if several else _json_fault(page.body, page.encoding)
         if fault:
             return _cut(page) or ("invalid", "check:json", f"JSON that does not parse: {fault}")
     if content is Content.HTML:
@@ -123,7 +143,7 @@ def fault_of(
         if fault_html:
             return fault_html
     if checks.final_host and not _ends_on(page.url, checks.final_host):
-        where = urlsplit(page.url).hostname or "nowhere"
+        where = _hostname(page.url) or "nowhere"
         return "invalid", "check:final_host", f"ended on {where}, final_host is {checks.final_host}"
     return None
 
@@ -147,16 +167,13 @@ def _cut(page: Page) -> tuple[str, str, str] | None:
 
 
 def _matches(page: Page, selector: str) -> bool:
-    encoding = page.encoding or "utf-8"
-    try:
-        text = page.body.decode(encoding, "replace")
-    except LookupError:
-        text = page.body.decode("utf-8", "replace")
+    text = decode(page.body, page.encoding)
     return bool(Selector(text=text, type="html").css(selector))
 
 
 def _ends_on(url: str, host: str) -> bool:
     name = (_hostname(url) or "").lower().rstrip(".")
+    host = host.lower().strip(".")
     return name == host or name.endswith(f".{host}")
 
 

@@ -7,9 +7,11 @@ only where its plain words were found.
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
 
 from retryscrape.policy import signatures as data
@@ -77,8 +79,13 @@ class Look:
         """Whether the head part has ``word``, which is in lower case."""
         found = self._words.get(word)
         if found is None:
-            found = self._words[word] = word in self.lower
+            found = word in self.lower or (b" " in word and self._reads(word))
+            self._words[word] = found
         return found
+
+    def _reads(self, phrase: bytes) -> bool:
+        """Whether a reader sees ``phrase``, which lines, tags or entities part in the source."""
+        return (self.status >= 400 or not self.full) and phrase.decode() in self.words
 
 
 def header_match(look: Look) -> Match | None:
@@ -86,9 +93,9 @@ def header_match(look: Look) -> Match | None:
     for name, values in look.page.headers.items():
         rows = _BY_NAME.get(name)
         if rows is None:
-            if not name.startswith("x-k"):
+            if not name.startswith(_BEGINNINGS):
                 continue
-            rows = [row for row in _PREFIXED if name.startswith(row.name[:-1])]
+            rows = [row for row in _PATTERNED if fnmatchcase(name, row.name)]
         for row in rows:
             if look.status not in row.status:
                 continue
@@ -138,7 +145,7 @@ def title_match(look: Look) -> Match | None:
     found = data.TITLES.get(title)
     if found is None or not (found.strong or look.status >= 400):
         found = _weaker(title, look.status)
-    if found is None:
+    if found is None or (found.vendor is None and look.status == 401):  # F7: it is a 401
         return None
     vendor = found.vendor or _beside(look.page)
     return _match(look, vendor, found.kind, f"title:{title[:80]}", f"titled {title[:80]!r}")
@@ -183,25 +190,36 @@ def _match(look: Look, vendor: str | None, kind: Kind | None, evidence: str, sho
 
 
 def _has_header(page: Page, name: str, pattern: str) -> bool:
-    return any(_VALUES[pattern].fullmatch(value) for value in page.headers.get(name, ()))
+    names = [name] if name in page.headers else fnmatch.filter(page.headers, name)
+    value_of = _VALUES[pattern]
+    return any(value_of.fullmatch(value.strip()) for name in names for value in page.headers[name])
 
 
 def _in_script(lower: bytes, word: bytes) -> bool:
-    """Whether some occurrence of ``word`` stands inside a script, not in an article's text."""
+    """Whether some occurrence of ``word`` stands inside a script that runs.
+
+    Not in an article's text, nor in the JSON of an article. Each script is looked at
+    once: the word may come 40,000 times.
+    """
     at = lower.find(word)
     while at >= 0:
         opened = lower.rfind(b"<script", 0, at)
-        if opened >= 0 and lower.rfind(b"</script", opened, at) < 0:
-            return True
-        at = lower.find(word, at + 1)
+        if opened >= 0 and lower.find(b"</script", opened, at) < 0:
+            tag = lower[opened : min(lower.find(b">", opened), opened + 1000)]
+            if b"json" not in tag:
+                return True
+        further = lower.find(b"<script", at)
+        at = lower.find(word, further) if further >= 0 else -1
     return False
 
 
 _BY_NAME: Mapping[str, list[data.Header]] = {
     name: [row for row in data.HEADERS if row.name == name]
-    for name in {row.name for row in data.HEADERS if not row.name.endswith("*")}
+    for name in {row.name for row in data.HEADERS if "*" not in row.name}
 }
-_PREFIXED = [row for row in data.HEADERS if row.name.endswith("*")]
+_PATTERNED = [row for row in data.HEADERS if "*" in row.name]
+#: What names that are patterns begin with, so that other headers cost one comparison.
+_BEGINNINGS = tuple({row.name.partition("*")[0] for row in _PATTERNED})
 _PATTERNS = (
     {row.value for row in data.HEADERS}
     | {pair[1] for row in data.BODIES for pair in row.headers}
@@ -209,7 +227,14 @@ _PATTERNS = (
 )
 _VALUES = {pattern: re.compile(pattern, re.IGNORECASE | re.DOTALL) for pattern in _PATTERNS}
 
-#: Rows that can match an answer that is no error: a third of the work is saved on good pages.
-GOOD_BODIES = tuple(
-    row for row in data.BODIES if any(status in row.status for status in range(200, 300))
-)
+#: Rows that can match an answer that is no error, and those that can when it has much text:
+#: most of the work is saved on good pages.
+_GOOD = tuple(row for row in data.BODIES if any(code in row.status for code in range(200, 300)))
+_GOOD_AND_FULL = tuple(row for row in _GOOD if row.large or (row.few or 0) > data.FEW)
+
+
+def rows_for(look: Look) -> tuple[data.Body, ...]:
+    """The rows of ``signatures.BODIES`` that this page can match."""
+    if look.status >= 300:
+        return data.BODIES
+    return _GOOD_AND_FULL if look.full else _GOOD

@@ -17,8 +17,9 @@ from retryscrape.policy.outcomes import Kind
 
 CHALLENGE, DENIAL, CAPTCHA, CONSENT = Kind.CHALLENGE, Kind.DENIAL, Kind.CAPTCHA, Kind.CONSENT
 
-#: Visible characters below which a page is little more than its marker.
-FEW = 600
+#: Visible characters below which a page is little more than its marker, and a denial with
+#: its explanation (Cloudflare's and Distil's have some 800).
+FEW = 1000
 #: And those of a page that is nothing but a script.
 NONE = 60
 
@@ -35,6 +36,7 @@ class Statuses:
 
 
 ANY = Statuses()
+FINE = Statuses(only=frozenset(range(200, 300)))
 ERROR = Statuses(least=400)
 FORBIDDEN = Statuses(only=frozenset({403}))
 AUTH = Statuses(only=frozenset({401, 403}))
@@ -44,7 +46,7 @@ DENIED = Statuses(only=frozenset({403, 405, 406, 429, 501, 503}))
 
 
 class Header(NamedTuple):
-    """A header that is evidence: its name (a final ``*`` is a prefix) and its value."""
+    """A header that is evidence: its name (a pattern as of ``fnmatch``) and its value."""
 
     name: str
     value: str
@@ -60,7 +62,7 @@ HEADERS: tuple[Header, ...] = (
     Header("cf-mitigated", r".+", "cloudflare", DENIAL, "1"),
     Header("x-dd-b", r".+", "datadome", None, "9"),
     Header("x-datadome-cid", r".+", "datadome", None, "9", AUTH),
-    Header("x-px-authorization", r".+", "perimeterx", None, "10", CLIENT),
+    Header("x-px-authorization", r".+", "perimeterx", None, "10", BUSY),
     Header("x-amzn-waf-action", r"challenge", "aws-waf", CHALLENGE, "14"),
     Header("x-amzn-waf-action", r"captcha", "aws-waf", CAPTCHA, "15"),
     Header("x-amzn-waf-action", r".+", "aws-waf", DENIAL, "14"),
@@ -79,7 +81,7 @@ HEADERS: tuple[Header, ...] = (
     Header("server", r"microsoft-azure-application-gateway.*", "azure", DENIAL, "28", FORBIDDEN),
     Header("server", r"yundun.*", "yundun", DENIAL, "36", FORBIDDEN),
     Header("server", r"arvancloud.*", "arvancloud", DENIAL, "36", FORBIDDEN),
-    Header("server", r"imunify360-webshield.*", "imunify360", DENIAL, "36", CLIENT),
+    Header("server", r"imunify360-webshield.*", "imunify360", DENIAL, "36", DENIED),
     Header("cneonction", r".*", "netscaler", DENIAL, "37", FORBIDDEN),
     Header("nncoection", r".*", "netscaler", DENIAL, "37", FORBIDDEN),
 )
@@ -91,7 +93,8 @@ class Body:
 
     All of ``has`` (lower-case bytes) must be in the page's head part; ``script`` asks
     that the first of them stands inside a script, ``pattern`` must be found too,
-    ``visible`` must be among the words that a reader sees, ``headers`` must match,
+    ``visible`` must be among the words that a reader sees, ``headers`` (name pattern,
+    value) must match,
     ``titles`` must have the page's title, and fewer than ``few`` characters be visible.
     ``large`` ones count however much text the page has; others that name no ``few`` are
     looked for on good answers only where little is visible: no vendor serves them otherwise.
@@ -117,7 +120,11 @@ def _p(pattern: bytes) -> re.Pattern[bytes]:
 
 def _id(name: bytes) -> re.Pattern[bytes]:
     """An element with this id, class or name, in any spelling of the attribute."""
-    return _p(rb"<[^>]{0,400}\b(?:id|class|name)\s*=\s*[\"']?[^\"'>]{0,100}\b" + name + rb"\b")
+    return _p(
+        rb"<[^<>]{0,400}?(?<![\w-])(?:id|class|name)\s*=\s*[\"']?(?:[^\"'<>]{0,100}[\s\"'])?"
+        + name
+        + rb"(?![\w-])"
+    )
 
 
 _AKAMAI_REFERENCE = rb"reference(?:\s|&nbsp;|&#32;|&#x20;)*(?:#|&#35;|&#x23;)"
@@ -187,14 +194,14 @@ BODIES: tuple[Body, ...] = (
         kind=CHALLENGE,
         row="1",
         has=(b"jschl_vc",),
-        pattern=_p(rb"<input[^>]{0,200}jschl_vc"),
+        pattern=_p(rb"<input[^<>]{0,200}jschl_vc"),
     ),
     Body(
         vendor="cloudflare",
         kind=DENIAL,
         row="3",
         has=(b"block_headline",),
-        pattern=_p(rb"<[^>]{0,200}data-translate\s*=\s*[\"']?block_headline"),
+        pattern=_p(rb"<[^<>]{0,200}data-translate\s*=\s*[\"']?block_headline"),
         status=FORBIDDEN,
     ),
     Body(
@@ -204,6 +211,25 @@ BODIES: tuple[Body, ...] = (
         has=(b"cf-error-code",),
         pattern=_id(b"cf-error-code"),
         status=FORBIDDEN,
+    ),
+    # the same page as a browser may report it; not a 429 (row 4) nor a 5xx (row 5)
+    Body(
+        vendor="cloudflare",
+        kind=DENIAL,
+        row="3",
+        has=(b"block_headline",),
+        pattern=_p(rb"<[^<>]{0,200}data-translate\s*=\s*[\"']?block_headline"),
+        status=FINE,
+        few=FEW,
+    ),
+    Body(
+        vendor="cloudflare",
+        kind=DENIAL,
+        row="3",
+        has=(b"used cloudflare to restrict access",),
+        pattern=_p(rb"<title[^<>]{0,100}>[^<>]{0,300}used cloudflare to restrict access"),
+        status=FINE,
+        few=FEW,
     ),
     # Akamai
     Body(
@@ -230,6 +256,14 @@ BODIES: tuple[Body, ...] = (
         status=FORBIDDEN,
         pattern=_p(_AKAMAI_REFERENCE + rb"\d+" + _DOT + rb"[0-9a-f]+" + _DOT),
         headers=(("server", r"akamaighost.*"),),
+    ),
+    Body(
+        vendor="akamai",
+        kind=DENIAL,
+        row="6",
+        has=(b"reference", b"18"),
+        pattern=_p(_AKAMAI_REFERENCE + rb"18" + _DOT + rb"[0-9a-f]+" + _DOT),
+        titles=frozenset({"access denied"}),
     ),
     Body(
         vendor="akamai",
@@ -280,7 +314,9 @@ BODIES: tuple[Body, ...] = (
         row="9",
         has=(b"captcha-delivery.com",),
         few=FEW,
-        pattern=_p(rb"<(?:iframe|script)[^>]{0,300}(?:geo|ct|interstitial)\.captcha-delivery\.com"),
+        pattern=_p(
+            rb"<(?:iframe|script)[^<>]{0,300}(?:geo|ct|interstitial)\.captcha-delivery\.com"
+        ),
     ),
     # HUMAN / PerimeterX
     Body(
@@ -289,7 +325,7 @@ BODIES: tuple[Body, ...] = (
         row="10",
         has=(b"px-captcha", b"<meta"),
         large=True,
-        pattern=_p(rb"<meta(?=[^>]{0,200}description)[^>]{0,300}content\s*=\s*[\"']?px-captcha"),
+        pattern=_p(rb"<meta(?=[^<>]{0,200}description)[^<>]{0,300}content\s*=\s*[\"']?px-captcha"),
     ),
     Body(
         vendor="perimeterx",
@@ -299,8 +335,14 @@ BODIES: tuple[Body, ...] = (
         large=True,
         script=True,
     ),
+    # alone it is the sensor, which a site's own 404 carries too
     Body(
-        vendor="perimeterx", kind=CAPTCHA, row="10", has=(b"_pxappid",), script=True, status=CLIENT
+        vendor="perimeterx",
+        kind=CAPTCHA,
+        row="10",
+        has=(b"_pxappid",),
+        script=True,
+        status=FORBIDDEN,
     ),
     Body(
         vendor="perimeterx",
@@ -326,7 +368,7 @@ BODIES: tuple[Body, ...] = (
         row="11",
         has=(b"incapsula incident id",),
         large=True,
-        pattern=_p(rb"<iframe[^>]{0,600}_incapsula_resource"),
+        pattern=_p(rb"<iframe[^<>]{0,600}_incapsula_resource"),
     ),
     Body(
         vendor="imperva",
@@ -349,7 +391,7 @@ BODIES: tuple[Body, ...] = (
         kind=DENIAL,
         row="11",
         has=(b"_incapsula_resource", b"incident_id="),
-        pattern=_p(rb"<iframe[^>]{0,600}_incapsula_resource[^>]{0,600}incident_id="),
+        pattern=_p(rb"<iframe[^<>]{0,600}_incapsula_resource[^<>]{0,600}incident_id="),
         few=FEW,
     ),
     Body(
@@ -371,7 +413,7 @@ BODIES: tuple[Body, ...] = (
         vendor="imperva",
         kind=CHALLENGE,
         row="13",
-        few=3000,
+        few=FEW,
         has=(b"something about your browser made us think you were a bot",),
     ),
     # AWS WAF
@@ -406,6 +448,14 @@ BODIES: tuple[Body, ...] = (
         row="16",
         status=FORBIDDEN,
         has=(b"generated by cloudfront",),
+    ),
+    Body(
+        vendor="cloudfront",
+        kind=DENIAL,
+        row="16",
+        status=FINE,
+        has=(b"generated by cloudfront", b"request blocked"),
+        titles=frozenset({"error: the request could not be satisfied"}),
     ),
     # Vercel
     Body(
@@ -453,8 +503,25 @@ BODIES: tuple[Body, ...] = (
         vendor="f5",
         kind=DENIAL,
         row="23",
-        few=3000,
+        few=FEW,
         has=(b"the requested url was rejected", b"support id"),
+    ),
+    # F5 Shape: its header is on served pages too, hence the call as well
+    Body(
+        vendor="shape",
+        kind=CHALLENGE,
+        row="24",
+        has=(b"shapesecurity.",),
+        headers=(("x-????????-[abcdfz]", r".+"),),
+        status=FORBIDDEN,
+    ),
+    Body(
+        vendor="shape",
+        kind=CHALLENGE,
+        row="24",
+        has=(b"shapesecurity.",),
+        headers=(("x-????????-[abcdfz]", r".+"),),
+        few=NONE,
     ),
     # Anubis
     Body(
@@ -463,7 +530,7 @@ BODIES: tuple[Body, ...] = (
         row="25",
         has=(b"anubis_challenge",),
         large=True,
-        pattern=_p(rb"<script[^>]{0,200}id\s*=\s*[\"']?anubis_challenge"),
+        pattern=_p(rb"<script[^<>]{0,200}id\s*=\s*[\"']?anubis_challenge"),
     ),
     Body(
         vendor="anubis",
@@ -505,7 +572,7 @@ BODIES: tuple[Body, ...] = (
         row="27",
         has=(b"/__qrator/qauth",),
         few=FEW,
-        pattern=_p(rb"<script[^>]{0,200}/__qrator/qauth"),
+        pattern=_p(rb"<script[^<>]{0,200}/__qrator/qauth"),
     ),
     # Azure
     Body(
@@ -568,10 +635,10 @@ BODIES: tuple[Body, ...] = (
         vendor="radware",
         kind=DENIAL,
         row="33",
-        few=3000,
+        few=FEW,
         has=(b"because we have detected unauthorized activity",),
     ),
-    Body(vendor="radware", kind=CAPTCHA, row="33", has=(b"shieldsquare",), status=BUSY),
+    Body(vendor="radware", kind=CAPTCHA, row="33", has=(b"shieldsquare",), status=FORBIDDEN),
     Body(vendor="radware", kind=CAPTCHA, row="33", has=(b"validate.perfdrive.com",), few=FEW),
     # Alibaba
     Body(vendor="alibaba", kind=CAPTCHA, row="34", has=(b"x5secdata",), large=True),
@@ -623,6 +690,15 @@ BODIES: tuple[Body, ...] = (
         large=True,
     ),
     Body(vendor="fortiweb", kind=DENIAL, row="37", status=ERROR, has=(b"attack id", b"message id")),
+    # with a 503 it is what any server says that is down
+    Body(
+        vendor="fortiweb",
+        kind=DENIAL,
+        row="37",
+        status=FORBIDDEN,
+        has=(b"server unavailable",),
+        titles=frozenset({"server unavailable!"}),
+    ),
     Body(vendor="barracuda", kind=DENIAL, row="37", status=ERROR, has=(b"barra_counter_session",)),
     Body(vendor="netscaler", kind=DENIAL, row="37", has=(b"appfw session id",)),
     # Google
@@ -642,14 +718,6 @@ BODIES: tuple[Body, ...] = (
         has=(b"unusual traffic from your computer network",),
         large=True,
     ),
-    Body(
-        vendor="google",
-        kind=CONSENT,
-        row="39",
-        has=(b"consent.google.com/",),
-        large=True,
-        titles=frozenset({"before you continue to google", "before you continue to google search"}),
-    ),
     # Amazon
     Body(
         vendor="amazon",
@@ -657,12 +725,23 @@ BODIES: tuple[Body, ...] = (
         row="40",
         has=(b"/errors/validatecaptcha",),
         large=True,
-        pattern=_p(rb"<form[^>]{0,400}action\s*=\s*[\"']?[^\"'>\s]{0,200}/errors/validatecaptcha"),
+        pattern=_p(
+            rb"<form[^<>]{0,400}action\s*=\s*[\"']?[^\"'<>\s]{0,200}/errors/validatecaptcha"
+        ),
     ),
     Body(vendor="amazon", kind=CAPTCHA, row="40", has=(b"opfcaptcha",), few=FEW),
     Body(vendor="amazon", kind=CAPTCHA, row="40", has=(b"csm-captcha-instrumentation",), few=FEW),
     Body(
         vendor="amazon", kind=DENIAL, row="40", has=(b"api-services-support@amazon.com",), few=FEW
+    ),
+    # any site may be sorry: the page must name Amazon
+    Body(
+        vendor="amazon",
+        kind=DENIAL,
+        row="40",
+        status=ERROR,
+        has=(b"amazon",),
+        titles=frozenset({"sorry! something went wrong!"}),
     ),
     # Reddit: the phrase stands behind 100 KB of styles and scripts
     Body(
@@ -678,7 +757,7 @@ BODIES: tuple[Body, ...] = (
         kind=DENIAL,
         row="41",
         has=(b"network security",),
-        few=3000,
+        few=FEW,
         visible=("blocked by network security",),
     ),
     Body(
@@ -691,7 +770,7 @@ BODIES: tuple[Body, ...] = (
         row="47",
         has=(b"captcha",),
         status=BUSY,
-        pattern=_p(rb"<[^>]{0,300}class\s*=\s*[\"']?[^\"'>]{0,100}\b(?:g-recaptcha|h-captcha)\b"),
+        pattern=_id(rb"(?:g-recaptcha|h-captcha)"),
     ),
     Body(
         vendor=None,
@@ -699,7 +778,7 @@ BODIES: tuple[Body, ...] = (
         row="47",
         has=(b"cf-turnstile",),
         status=BUSY,
-        pattern=_p(rb"<[^>]{0,300}class\s*=\s*[\"']?[^\"'>]{0,100}\bcf-turnstile\b"),
+        pattern=_id(b"cf-turnstile"),
     ),
 )
 
@@ -709,7 +788,7 @@ JSON_BODIES: tuple[Body, ...] = (
         vendor="datadome",
         kind=CAPTCHA,
         row="9",
-        has=(b"captcha-delivery.com/",),
+        has=(b"captcha-delivery.com",),
         pattern=_p(rb"\"url\"\s*:\s*\"https?:(?:\\?/){2}geo\.captcha-delivery\.com"),
     ),
     Body(
@@ -720,6 +799,13 @@ JSON_BODIES: tuple[Body, ...] = (
         pattern=_p(rb"\"(?:blockscript|jsclientsrc|hosturl)\""),
     ),
     Body(vendor="akamai", kind=CHALLENGE, row="7", has=(b"sec-cp-challenge",), status=ERROR),
+    Body(
+        vendor="alibaba",
+        kind=CAPTCHA,
+        row="34",
+        has=(b"x5secdata=",),
+        pattern=_p(rb"\"url\"\s*:\s*\"[^\"]{0,500}_____tmd_____(?:\\?/)punish"),
+    ),
 )
 
 #: What narrows a vendor's kind down, by a pattern in the body.
@@ -758,6 +844,7 @@ TITLES: Mapping[str, Title] = {
     "application firewall block page": Title("netscaler", DENIAL, "37", strong=True),
     "making sure you're not a bot!": Title("anubis", CHALLENGE, "25", strong=True),
     "before you continue to google": Title("google", CONSENT, "39", strong=True),
+    "before you continue to google search": Title("google", CONSENT, "39", strong=True),
     "even geduld...": Title("cloudflare", CHALLENGE, "1"),
     "access denied": Title(None, DENIAL, "6"),
     "access to this page has been denied": Title("perimeterx", CAPTCHA, "10"),
@@ -772,10 +859,8 @@ TITLES: Mapping[str, Title] = {
     "403 forbidden": Title(None, DENIAL, "28"),
     "challenge page": Title("akamai", CHALLENGE, "7"),
     "security check": Title(None, CAPTCHA, "47"),
-    "server unavailable!": Title("fortiweb", DENIAL, "37"),
     "your access to this site has been limited": Title("wordfence", DENIAL, "30"),
     "not acceptable!": Title("modsecurity", DENIAL, "31"),
-    "sorry! something went wrong!": Title("amazon", DENIAL, "40"),
     "stackpath": Title("stackpath", DENIAL, "32"),
 }
 
@@ -836,6 +921,13 @@ WALLS: tuple[Wall, ...] = (
     ),
     _wall(
         r"^(?:(?:https?:)?//[^/?#]*)?/sorry/(?:index|image)?(?:[?#]|$)",
+        "google",
+        CAPTCHA,
+        "38",
+        "/sorry/",
+    ),
+    _wall(
+        r"^(?:https?:)?//(?:[^/?#@]*\.)?google\.[a-z.]+(?::\d+)?/sorry(?:[/?#]|$)",
         "google",
         CAPTCHA,
         "38",
