@@ -162,15 +162,15 @@ def test_a_loop_that_waits_ends_at_once_on_ctrl_c(web, project: Project) -> None
 
 
 def test_a_second_loop_and_a_running_crawl_are_named_and_refused(web, project: Project) -> None:
-    manifest = project.manifest("m.txt", [web.url("/ok/1?ms=6000")])
+    manifest = project.manifest("m.txt", [web.url("/ok/1?ms=600000")])
     crawl = project.start("crawl", "pages", "-a", f"manifest={manifest}", "-a", "_job=nightly-7")
     until(lambda: web.requests(path="/ok/*"))
     done = project.scrapy("redrive", "m")
     assert done.code == 2
     assert "atch m is being crawled by job nightly-7" in done.err
     assert "Traceback" not in done.err
-    crawl.communicate(timeout=LIMIT)
-    assert crawl.returncode == 0
+    crawl.kill()
+    crawl.communicate()
 
 
 def test_a_pass_with_a_wrong_setting_ends_the_loop_with_its_sentence(web, project: Project) -> None:

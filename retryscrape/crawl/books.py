@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.writer import Writer
 from retryscrape.manifest.read import batch_name, open_manifest, read_rows
 from retryscrape.policy.exit_rows import ExitRow as PoolRow
+from retryscrape.policy.shards import in_shard
 
 if TYPE_CHECKING:
     from retryscrape.crawl.arguments import Arguments
@@ -163,10 +165,12 @@ class Books:
             self.write_files(batch_id)
 
     def _count(self) -> None:
-        """Reading goes well on a full disk, too."""
+        """The rows of this process; reading goes well on a full disk, too."""
+        shard = self.run.arguments.shard if self.run.arguments else None
+        mine = partial(in_shard, shard=shard) if shard else None
         for batch_id in self.batches:
             with suppress(LedgerError):
-                self.totals[batch_id] = self.ledger.counts(batch_id)
+                self.totals[batch_id] = self.ledger.counts(batch_id, of=mine)
 
     def write_files(self, batch_id: str) -> None:
         """Failures feed, index and report of a batch, each by a new file and rename."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-import zlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -37,6 +36,7 @@ from retryscrape.manifest.read import (
     read_rows,
     read_urls,
 )
+from retryscrape.policy.shards import in_shard
 from retryscrape.policy.ticket import Ticket
 
 logger = logging.getLogger("retryscrape")
@@ -150,13 +150,8 @@ class Feeder:
 
     def _mine(self, line: Row | Rejected) -> bool:
         """Whether the line belongs to this process (``shard=K/N``, by host)."""
-        shard = self.arguments.shard
-        if shard is None:
-            return True
-        if isinstance(line, Rejected):
-            return shard[0] == 1
-        host = line.target.host if line.target else ""
-        return zlib.crc32(host.encode()) % shard[1] == shard[0] - 1
+        target = None if isinstance(line, Rejected) else line.target
+        return in_shard(target.host if target else "", self.arguments.shard)
 
     async def _lines(
         self, batch: str, source: Source, lines: list[Row | Rejected], last: int

@@ -6,7 +6,8 @@ import fcntl
 import json
 import os
 import socket
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Self
 
@@ -62,6 +63,15 @@ class BatchLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+@contextmanager
+def files_lock(folder: Path) -> Iterator[None]:
+    """Wait for one's turn to write the files of a batch: shards end side by side, and the
+    last feed in place must be the one that was read last. Raises OSError."""
+    with (folder / ".lock-files").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _lock(

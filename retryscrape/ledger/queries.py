@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, func, literal_column, or_, select, tuple_
@@ -110,24 +110,29 @@ class Queries(StateTables):
                 return
             last = found[-1].url
 
-    def counts(self, batch_id: str) -> Counts:
-        """Rows of a batch by status, outcome and error class."""
+    def counts(self, batch_id: str, *, of: Callable[[str], bool] | None = None) -> Counts:
+        """Rows of a batch by status, outcome and error class; only those whose host is ``of``."""
+        if of is not None:
+            return self._counts_of(batch_id, of)
         columns = (entries.c.status, entries.c.outcome, entries.c.error_class)
         query = (
             select(*columns, func.count()).where(entries.c.batch_id == batch_id).group_by(*columns)
         )
         with self.reading() as connection:
             found = connection.execute(query).all()
-        return Counts(
-            groups={
-                (
-                    Status(status),
-                    Outcome(outcome) if outcome else None,
-                    ErrorClass(error_class) if error_class else None,
-                ): rows
-                for status, outcome, error_class, rows in found
-            }
+        return Counts(groups={group_of(*words): rows for *words, rows in found})
+
+    def _counts_of(self, batch_id: str, of: Callable[[str], bool]) -> Counts:
+        columns = (entries.c.host, entries.c.status, entries.c.outcome, entries.c.error_class)
+        query = (
+            select(*columns, func.count()).where(entries.c.batch_id == batch_id).group_by(*columns)
         )
+        groups: Counter[Group] = Counter()
+        with self.reading() as connection:
+            for host, *words, rows in connection.execute(query):
+                if of(host):
+                    groups[group_of(*words)] += rows
+        return Counts(groups=groups)
 
     def parked(self, batch_id: str, now: float) -> int:
         """Open rows whose ``not_before`` is still to come; ``now`` is an epoch second."""
@@ -261,6 +266,18 @@ class Queries(StateTables):
                 f" AND url IN ({self.placeholders(len(piece))}){suffix}"
             )
             yield from connection.exec_driver_sql(text, (batch_id, *piece)).all()
+
+
+Group = tuple[Status, Outcome | None, ErrorClass | None]
+
+
+def group_of(status: str, outcome: str | None, error_class: str | None) -> Group:
+    """The three words by which rows are counted."""
+    return (
+        Status(status),
+        Outcome(outcome) if outcome else None,
+        ErrorClass(error_class) if error_class else None,
+    )
 
 
 def unsuccessful(batch_id: str) -> ColumnElement[bool]:
