@@ -145,3 +145,24 @@ def test_users_in_urls_are_masked(ledger) -> None:
     fill(ledger, ["http://user:secret@h.test/"])
     report = report_data(ledger, "b", now=NOW)
     assert "secret" not in json.dumps(report.residue) + render(report)
+
+
+def test_a_long_crawl_has_a_timeline_of_hours(ledger) -> None:
+    fill(ledger, ["http://h.test/1"])
+    times = [f"2026-01-01T{n // 60:02d}:{n % 60:02d}:00.000Z" for n in range(300)]
+    ledger.write([], [attempt(n=n, started_at=at) for n, at in enumerate(times, start=1)])
+    points = report_data(ledger, "b", now=NOW).timeline
+    assert [(point["at"], point["attempts"]) for point in points] == [
+        (f"2026-01-01T{hour:02d}", 60) for hour in range(5)
+    ]
+
+
+def test_of_many_hosts_the_busiest_are_shown(ledger) -> None:
+    ledger.open_batch("b", "m.txt", None, now=NOW)
+    names = [f"h{n:03d}.test" for n in range(120)] + ["h119.test", "h005.test"] * 2
+    rows = [NewRow(url=f"http://{h}/{n}", line=n + 1, host=h) for n, h in enumerate(names)]
+    ledger.add_rows("b", rows, manifest="m.txt", read_to=len(rows), job_id="j1", now=NOW)
+    report = report_data(ledger, "b", now=NOW)
+    assert (report.hosts_total, len(report.hosts)) == (120, 100)
+    shown = [(row["host"], row["rows"]) for row in report.hosts[:3]]
+    assert shown == [("h005.test", 3), ("h119.test", 3), ("h000.test", 1)]

@@ -31,7 +31,13 @@ BUSY_TIMEOUT = 30.0
 # was committed, and no crash ever damages the file. A power cut may take back the
 # last commits (those since the last checkpoint): these URLs are fetched again.
 # FULL would keep them for one fsync a commit (milliseconds on a disk).
-_PRAGMAS = ("PRAGMA synchronous=NORMAL", f"PRAGMA busy_timeout={int(BUSY_TIMEOUT * 1000)}")
+# The cache is what a report sorts a million rows in: with 16 MB it takes two thirds
+# of the time that it takes with the 2 MB that are SQLite's default.
+_PRAGMAS = (
+    "PRAGMA synchronous=NORMAL",
+    "PRAGMA cache_size=-16000",
+    f"PRAGMA busy_timeout={int(BUSY_TIMEOUT * 1000)}",
+)
 
 # SQLite's primary result codes (sqlite.org/rescode.html): sentence, worth trying again.
 _SQLITE_SENTENCES: dict[int, tuple[str, bool]] = {

@@ -131,13 +131,10 @@ def _counted(counts: Counts) -> dict[str, Any]:
 def _summed(
     connection: Connection, batch_id: str, history: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    hosts, hosts_total = sums.hosts(connection, batch_id)
     by_exit = sums.fold(history, "exit")
     return {
-        **sums.totals(connection, batch_id),
+        **sums.entries_summed(connection, batch_id),
         "waited": sum(row["waited"] for row in history),
-        "hosts": hosts,
-        "hosts_total": hosts_total,
         "vendors": sums.vendors(connection, batch_id, history),
         "rungs": sums.fold(history, "rung"),
         "exits": sums.with_health(connection, by_exit[:TOP_EXITS]),

@@ -5,7 +5,11 @@ Plain mappings come out; what they add up to is reportdata.py's.
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, case, func, literal_column, select
@@ -19,35 +23,60 @@ from retryscrape.policy.outcomes import SETTLED, Outcome, Status
 TOP_HOSTS = 100
 #: Points of the timeline: the unit of time is chosen so that there are at most so many.
 POINTS = 240
+# Of "2026-01-31T07:05:09.250Z" so many characters are the minute, the hour, the day.
+_MINUTE, _HOUR, _DAY = 16, 13, 10
+_SETTLED = frozenset(outcome.value for outcome in SETTLED)
 
 
-def totals(connection: Connection, batch_id: str) -> dict[str, Any]:
-    """One scan of the rows: sums over all of them, and pages by number of attempts."""
-    # A literal: with two bound values PostgreSQL cannot know that both are the same.
-    success = entries.c.status == literal_column(f"'{Status.SUCCESS.value}'")
+def entries_summed(connection: Connection, batch_id: str) -> dict[str, Any]:
+    """One scan and one sort of the rows: sums over all, pages by attempts, and by host.
+
+    Groups come in the order of hosts, so that only one host and the TOP_HOSTS
+    busiest are held, however many there are.
+    """
+    keys = (entries.c.host, entries.c.outcome, entries.c.attempts)
     query = (
-        select(
-            success,
-            entries.c.attempts,
-            func.count(),
-            func.sum(entries.c.cost),
-            func.sum(entries.c.bytes),
-        )
+        select(*keys, func.count(), func.sum(entries.c.cost), func.sum(entries.c.bytes))
         .where(entries.c.batch_id == batch_id)
-        .group_by(success, entries.c.attempts)
+        .group_by(*keys)
+        .order_by(entries.c.host)
+        .execution_options(stream_results=True)
     )
-    groups = connection.execute(query).all()
-    pages = sum(rows for success, _, rows, _, _ in groups if success)
-    sums = {
-        "attempts": sum(n * rows for _, n, rows, _, _ in groups),
-        "cost": float(sum(cost for _, _, _, cost, _ in groups)),
-        "bytes": int(sum(size for _, _, _, _, size in groups)),
-    }
+    sums = {"attempts": 0, "cost": 0.0, "bytes": 0}
+    by_attempts: Counter[int] = Counter()
+    top: list[tuple[int, int, dict[str, Any]]] = []
+    number = 0
+    groups = connection.execute(query)
+    for number, (name, of_host) in enumerate(groupby(groups, itemgetter(0)), start=1):
+        host = {"host": name, "rows": 0, "success": 0, "unresolved": 0, "outcomes": {}}
+        for _, outcome, attempted, rows, cost, size in of_host:
+            sums["attempts"] += attempted * rows
+            sums["cost"] += cost
+            sums["bytes"] += int(size)
+            _count_into(host, outcome, rows)
+            if outcome == Outcome.OK.value:
+                by_attempts[attempted] += rows
+        # The number breaks ties in favour of the earlier name: hosts are not comparable.
+        keep = heapq.heappush if len(top) < TOP_HOSTS else heapq.heappushpop
+        keep(top, (host["rows"], -number, host))
+    pages = by_attempts.total()
     return {
         **sums,
         **{f"{name}_per_page": total / pages if pages else None for name, total in sums.items()},
-        "pages_by_attempts": {n: rows for success, n, rows, _, _ in sorted(groups) if success},
+        "pages_by_attempts": dict(sorted(by_attempts.items())),
+        "hosts": [host for *_, host in sorted(top, key=itemgetter(0, 1), reverse=True)],
+        "hosts_total": number,
     }
+
+
+def _count_into(host: dict[str, Any], outcome: str | None, rows: int) -> None:
+    host["rows"] += rows
+    name = outcome or Status.PENDING.value
+    host["outcomes"][name] = host["outcomes"].get(name, 0) + rows
+    if outcome == Outcome.OK.value:
+        host["success"] += rows
+    elif outcome not in _SETTLED:
+        host["unresolved"] += rows
 
 
 def history(connection: Connection, batch_id: str) -> list[dict[str, Any]]:
@@ -86,41 +115,6 @@ def fold(history: Iterable[Mapping[str, Any]], key: str) -> list[dict[str, Any]]
     return sorted(found.values(), key=lambda row: -row["attempts"])
 
 
-def hosts(connection: Connection, batch_id: str) -> tuple[list[dict[str, Any]], int]:
-    """The TOP_HOSTS hosts with the most rows, and how many hosts there are."""
-    this = entries.c.batch_id == batch_id
-    sizes = (
-        select(entries.c.host, func.count().label("rows"), func.count().over().label("hosts"))
-        .where(this)
-        .group_by(entries.c.host)
-        .order_by(func.count().desc(), entries.c.host)
-        .limit(TOP_HOSTS)
-    )
-    top = connection.execute(sizes).all()
-    found = {
-        row.host: {
-            "host": row.host,
-            "rows": row.rows,
-            "success": 0,
-            "unresolved": 0,
-            "outcomes": {},
-        }
-        for row in top
-    }
-    query = (
-        select(entries.c.host, entries.c.outcome, func.count())
-        .where(this, entries.c.host.in_(list(found)))
-        .group_by(entries.c.host, entries.c.outcome)
-    )
-    settled = {outcome.value for outcome in SETTLED}
-    for host, outcome, rows in connection.execute(query):
-        into = found[host]
-        into["outcomes"][outcome or Status.PENDING.value] = rows
-        into["success"] += rows if outcome == Outcome.OK.value else 0
-        into["unresolved"] += 0 if outcome in settled | {Outcome.OK.value} else rows
-    return list(found.values()), top[0].hosts if top else 0
-
-
 def vendors(
     connection: Connection, batch_id: str, history: Iterable[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
@@ -157,20 +151,24 @@ def with_health(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> li
 
 def timeline(connection: Connection, batch_id: str) -> list[dict[str, Any]]:
     """Attempts over time by outcome: per minute, hour or day, as the whole span asks for."""
-    this = attempts.c.batch_id == batch_id
-    # "2026-01-31T07:05:09.250Z": the first 16 characters are the minute, 13 the hour, 10 the day.
-    for length in (16, 13, 10):
-        at = func.substr(attempts.c.started_at, 1, literal_column(str(length)))
-        query = (
-            select(at.label("at"), attempts.c.outcome, func.count().label("attempts"))
-            .where(this, attempts.c.started_at.is_not(None))
-            .group_by(at, attempts.c.outcome)
-            .order_by(at)
-        )
-        points = [dict(row) for row in connection.execute(query).mappings()]
-        if len({point["at"] for point in points}) <= POINTS:
+    # A literal: with two bound values PostgreSQL cannot know that both are the same.
+    at = func.substr(attempts.c.started_at, 1, literal_column(str(_MINUTE)))
+    query = (
+        select(at, attempts.c.outcome, func.count())
+        .where(attempts.c.batch_id == batch_id, attempts.c.started_at.is_not(None))
+        .group_by(at, attempts.c.outcome)
+    )
+    minutes = [tuple(row) for row in connection.execute(query)]
+    for length in (_MINUTE, _HOUR, _DAY):
+        points: Counter[tuple[str, str]] = Counter()
+        for minute, outcome, count in minutes:
+            points[minute[:length], outcome] += count
+        if len({at for at, _ in points}) <= POINTS:
             break
-    return points
+    return [
+        {"at": at, "outcome": outcome, "attempts": count}
+        for (at, outcome), count in sorted(points.items())
+    ]
 
 
 def next_due(connection: Connection, batch_id: str, now: float) -> float | None:
