@@ -14,6 +14,7 @@ from scrapy.http import Response, TextResponse
 
 from retryscrape.crawl.faults import FetchError
 from retryscrape.policy.outcomes import At, Outcome, Page, Verdict
+from retryscrape.policy.redact import mask_url
 
 
 def page_of(response: Response, *, rendered: bool = False) -> Page:
@@ -116,8 +117,8 @@ def _verdict(
 ) -> Verdict:
     return Verdict(
         outcome=outcome,
-        reason=reason[:300],
-        evidence=evidence[:300],
+        reason=mask_url(reason[:300]),
+        evidence=mask_url(evidence[:300]),
         html=False,
         at=at,
         proxy_status=proxy_status,

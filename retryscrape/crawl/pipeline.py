@@ -11,6 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 
 from retryscrape.crawl.runtime import Run, iso
+from retryscrape.crawl.secrets import MASKED
 from retryscrape.items import FailureItem, PageItem
 from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.pages import PageFile
@@ -19,6 +20,8 @@ from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
 from retryscrape.policy.redact import mask_url
 
 logger = logging.getLogger("retryscrape")
+
+_MASKED = {MASKED: True}
 
 
 class LedgerPipeline:
@@ -72,6 +75,7 @@ class LedgerPipeline:
             row.attempts,
             row.cost,
             mask_url(row.url),
+            extra=None if row.reason else _MASKED,
         )
 
 

@@ -8,6 +8,11 @@ import traceback
 from retryscrape.policy.redact import mask_text
 
 
+#: A record with this attribute was masked where it was made: the line of every finished
+#: URL is, and must not be looked through for every secret of a thousand proxies.
+MASKED = "retryscrape_masked"
+
+
 class SecretFilter(logging.Filter):
     """Masks known secrets, and user and password of any URL, in messages and tracebacks.
 
@@ -19,6 +24,8 @@ class SecretFilter(logging.Filter):
         self.secrets = secrets
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if hasattr(record, MASKED):
+            return True
         try:
             text = record.getMessage()
         except Exception:  # a bad format string is for logging itself to report

@@ -1,0 +1,69 @@
+"""The reference documents everything that users see, and nothing else."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from scrapy.utils.misc import walk_modules_iter
+
+from retryscrape.config import PREFIX, SETTINGS
+from retryscrape.crawl import arguments, keys
+from retryscrape.policy.outcomes import ERROR_CLASS, Outcome
+
+ROOT = Path(__file__).parent.parent
+REFERENCE = ROOT / "docs" / "reference"
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import reference_docs  # noqa: E402 - it lies beside the package
+
+
+def first_cells(name: str) -> set[str]:
+    """What stands in the first column of a reference page's tables."""
+    text = (REFERENCE / name).read_text(encoding="utf-8")
+    return set(re.findall(r"^\| `([^`]+)`", text, re.MULTILINE))
+
+
+def test_the_settings_page_is_what_the_table_of_settings_says() -> None:
+    written = (REFERENCE / "settings.md").read_text(encoding="utf-8")
+    assert written == reference_docs.text(), "run: python scripts/reference_docs.py"
+    assert first_cells("settings.md") == {PREFIX + setting.name for setting in SETTINGS}
+
+
+def test_every_argument_is_documented() -> None:
+    assert first_cells("arguments.md") == set(arguments.NAMES)
+
+
+def test_every_outcome_is_documented_with_its_class() -> None:
+    text = (REFERENCE / "outcomes.md").read_text(encoding="utf-8")
+    rows = {row[1]: row[0] for row in re.findall(r"^(\| `(\w+)` .*)$", text, re.MULTILINE)}
+    assert set(rows) == {str(outcome) for outcome in Outcome}
+    for outcome, error_class in ERROR_CLASS.items():
+        if error_class is not None and outcome is not Outcome.OVER_BUDGET:
+            assert f"| {error_class}" in rows[outcome]
+
+
+def test_every_command_is_documented() -> None:
+    names = {
+        module.__name__.rsplit(".", 1)[1] for module in walk_modules_iter("retryscrape.commands")
+    }
+    names.discard("commands")
+    shown = first_cells("commands.md")
+    documented = {re.match(r"scrapy (\w+)", cell)[1] for cell in shown}  # type: ignore[index]
+    assert documented == names
+
+
+def test_every_meta_key_is_documented() -> None:
+    values = [value for name, value in vars(keys).items() if name.isupper()]
+    ours = {key for key in values if isinstance(key, str) and key.startswith("retryscrape")}
+    assert ours <= first_cells("meta.md")
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{p}" for p in ("tutorial.md",))])
+def test_links_between_the_documents_lead_somewhere(page: str) -> None:
+    path = ROOT / page
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (path.parent / target).exists(), f"{page} links to {target}"
