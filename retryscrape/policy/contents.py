@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from parsel import Selector
 
+from retryscrape.policy.markup import decode
 from retryscrape.policy.outcomes import Checks, Page
 from retryscrape.policy.text import visible_text
-from retryscrape.policy.titles import decode
 
 
 class Content(StrEnum):

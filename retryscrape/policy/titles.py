@@ -9,36 +9,38 @@ from __future__ import annotations
 import html
 import re
 
+from retryscrape.policy.markup import TAG_REST, as_utf8, behind, decode, tag_end
+
 #: Bytes that are looked at: titles behind 300 KB of styles exist (block_pages.md, 3).
-HEAD = 400 * 1024
+HEAD = 512 * 1024
+#: Elements and comments that are stepped over.
+MOST_STEPS = 5000
 #: A title is cut there.
 LONGEST = 1000
 
-#: What a title may stand in, or what ends the head. Elements whose content is no markup
-#: are stepped over as a whole.
-_STEPS = re.compile(
-    rb"<!--.*?(?:-->|\Z)"
-    rb"|<(script|style|noscript|template|svg|math|iframe|textarea|object)\b[^>]*>.*?(?:</\1\s*>|\Z)"
-    rb"|<(body)\b"
-    rb"|<title\b[^>]*>(.*?)(?:</title\s*>|(?=<(?:/head|body|meta|link|script|style)\b)|\Z)",
-    re.IGNORECASE | re.DOTALL,
+#: The first letters are asked for by themselves: half of the time is saved.
+_STOPS = (
+    rb"(?=[sSnNtTiIbBfF])"
+    rb"(?i:(script|style|noscript|template|svg|iframe|textarea|body|frameset|title))(?=[\s/>])"
 )
-_TAG = re.compile(r"<[^>]*>")
+#: Tags and text that have nothing to say, in one step: a third of the time of a step each.
+_PLAIN = re.compile(
+    rb"(?:[^<]++|<(?!!--|" + _STOPS + rb")(?:[a-zA-Z/!?]" + TAG_REST + rb"(?:>|\Z))?+)*+"
+)
+_STOP = re.compile(rb"<(?:!--|" + _STOPS + rb")")
+#: What ends a title; where its end tag is missing, what never stands in one.
+_END = re.compile(
+    rb"(</title)\b|</?(?:html|head|body|meta|link|base|script|style)\b", re.IGNORECASE
+)
+_ANY_TAG = re.compile(rb"</?[a-zA-Z]|<!")
+_TAG = re.compile(r"</?[a-zA-Z!][^>]*>")
 _ASCII = str.maketrans(
     {
-        "\u2018": "'",
-        "\u2019": "'",
-        "\u201b": "'",
-        "\u02bc": "'",
-        "\u201c": '"',
-        "\u201d": '"',
+        **dict.fromkeys("\u2018\u2019\u201b\u02bc\u2032", "'"),
+        **dict.fromkeys("\u201c\u201d\u201f\u2033", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014", "-"),
+        **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad"),
         "\u2026": "...",
-        "\u00a0": " ",
-        "\u200b": None,
-        "\ufeff": None,
-        "\u00ad": None,
-        "\u2013": "-",
-        "\u2014": "-",
     }
 )
 
@@ -49,12 +51,20 @@ def title_of(body: bytes, encoding: str | None = None) -> str | None:
     ``body`` may be the beginning of a page. Markup is undone, entities are decoded,
     white space collapsed, case folded, quotes and the ellipsis made ASCII.
     """
-    head = as_ascii(body[:HEAD])
-    for found in _STEPS.finditer(head):
-        if found[2] is not None:
+    body, encoding = as_utf8(body, encoding, 2 * HEAD)
+    at = 0
+    unclosed: set[bytes] = set()
+    for _ in range(MOST_STEPS):
+        plain = _PLAIN.match(body, at, HEAD)
+        stop = _STOP.match(body, plain.end() if plain else at)
+        name = stop[1].lower() if stop and stop[1] else None
+        if stop is None or name in (b"body", b"frameset"):
             return None
-        if found[3] is not None:
-            return normalise(decode(found[3][:LONGEST], encoding)) or None
+        if name == b"title":
+            return normalise(decode(_content(body, stop.start()), encoding)) or None
+        at = behind(body, stop, unclosed)
+        if at >= HEAD:
+            return None
     return None
 
 
@@ -64,19 +74,10 @@ def normalise(text: str) -> str:
     return " ".join(plain.split()).casefold()
 
 
-def as_ascii(body: bytes) -> bytes:
-    """UTF-16 and UTF-32 as UTF-8, so that tags can be found; everything else as it is."""
-    for mark, name in ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
-        if body.startswith(mark):
-            return body.decode(name, "replace").encode("utf-8", "replace")
-    return body
-
-
-def decode(body: bytes, encoding: str | None) -> str:
-    """Text in the page's encoding, in UTF-8, or in the superset of latin-1 that browsers use."""
-    for name in (encoding, "utf-8"):
-        try:
-            return body.decode(name or "utf-8")
-        except (LookupError, UnicodeError):
-            continue
-    return body.decode("cp1252", "replace")
+def _content(body: bytes, at: int) -> bytes:
+    start = tag_end(body, at)
+    limit = start + LONGEST
+    end = _END.search(body, start, limit)
+    if end is None or end[1] is None:
+        end = _ANY_TAG.search(body, start, limit)
+    return body[start : end.start() if end else limit]
