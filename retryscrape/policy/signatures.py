@@ -141,7 +141,6 @@ BODIES: tuple[Body, ...] = (
         kind=CHALLENGE,
         row="1",
         has=(b"/cdn-cgi/challenge-platform/",),
-        large=True,
         pattern=_p(rb"/cdn-cgi/challenge-platform/[^\"'<>\s]{0,200}/?orchestrate/"),
     ),
     Body(
@@ -402,7 +401,7 @@ BODIES: tuple[Body, ...] = (
         pattern=_p(rb"swjiylwa=[0-9a-f]{32},[0-9a-f]{32}"),
         few=NONE,
     ),
-    Body(vendor="imperva", kind=CHALLENGE, row="13", has=(b"distilcaptchaform",), large=True),
+    Body(vendor="imperva", kind=CHALLENGE, row="13", has=(b"distilcaptchaform",)),
     Body(
         vendor="imperva",
         kind=CHALLENGE,
@@ -475,7 +474,6 @@ BODIES: tuple[Body, ...] = (
         kind=CHALLENGE,
         row="21",
         has=(b"sucuri_cloudproxy_js",),
-        large=True,
         script=True,
     ),
     Body(vendor="sucuri", kind=DENIAL, row="20", status=ERROR, has=(b"sucuri-firewall-block.css",)),
@@ -548,7 +546,7 @@ BODIES: tuple[Body, ...] = (
         headers=(("server", r"ddos-guard.*"),),
         status=BUSY,
     ),
-    Body(vendor="ddos-guard", kind=CAPTCHA, row="26", has=(b"ddg-captcha-page",), large=True),
+    Body(vendor="ddos-guard", kind=CAPTCHA, row="26", has=(b"ddg-captcha-page",)),
     Body(
         vendor="ddos-guard",
         kind=CHALLENGE,
@@ -613,7 +611,6 @@ BODIES: tuple[Body, ...] = (
         kind=DENIAL,
         row="32",
         has=(b"protected by stackpath", b"triggered the service and blocked your request"),
-        large=True,
     ),
     Body(
         vendor="stackpath",
@@ -623,7 +620,7 @@ BODIES: tuple[Body, ...] = (
         has=(b"this website is using a security service to protect itself", b"stackpath"),
     ),
     # Radware
-    Body(vendor="radware", kind=DENIAL, row="33", has=(b"cloudwebsec@radware.com",), large=True),
+    Body(vendor="radware", kind=DENIAL, row="33", has=(b"cloudwebsec@radware.com",)),
     Body(
         vendor="radware",
         kind=DENIAL,
@@ -642,7 +639,7 @@ BODIES: tuple[Body, ...] = (
     Body(vendor="radware", kind=CAPTCHA, row="33", has=(b"validate.perfdrive.com",), few=FEW),
     # Alibaba
     Body(vendor="alibaba", kind=CAPTCHA, row="34", has=(b"x5secdata",), large=True),
-    Body(vendor="alibaba", kind=CAPTCHA, row="34", has=(b"/_____tmd_____/punish",), large=True),
+    Body(vendor="alibaba", kind=CAPTCHA, row="34", has=(b"/_____tmd_____/punish",)),
     Body(
         vendor="alibaba",
         kind=DENIAL,
@@ -687,7 +684,6 @@ BODIES: tuple[Body, ...] = (
         kind=DENIAL,
         row="37",
         has=(b"fgd_icon", b"attack id", b"message id"),
-        large=True,
     ),
     Body(vendor="fortiweb", kind=DENIAL, row="37", status=ERROR, has=(b"attack id", b"message id")),
     # with a 503 it is what any server says that is down
@@ -707,7 +703,6 @@ BODIES: tuple[Body, ...] = (
         kind=CAPTCHA,
         row="38",
         has=(b"unusual traffic from your computer network",),
-        large=True,
         pattern=_p(rb"captcha-form|/policies/terms/|/sorry/"),
     ),
     Body(
@@ -716,7 +711,6 @@ BODIES: tuple[Body, ...] = (
         row="38",
         status=ERROR,
         has=(b"unusual traffic from your computer network",),
-        large=True,
     ),
     # Amazon
     Body(
