@@ -7,7 +7,6 @@ import traceback
 
 from retryscrape.policy.redact import mask_text
 
-
 #: A record with this attribute was masked where it was made: the line of every finished
 #: URL is, and must not be looked through for every secret of a thousand proxies.
 MASKED = "retryscrape_masked"

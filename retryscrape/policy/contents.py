@@ -62,6 +62,7 @@ _HAS_TAGS = re.compile(
 )
 #: Put before JSON against being run as a script; browsers' code takes it off.
 _JSON_GUARD = re.compile(rb"\s*(?:\)\]\}'?,?|while\s*\(1\);|for\s*\(;;\);)")
+_OPENED = re.compile(rb"<(?:html|body)\b", re.IGNORECASE)
 _LINES_TYPES = ("ndjson", "jsonl", "json-seq", "jsonlines")
 
 
@@ -149,7 +150,7 @@ def fault_of(
 
 
 def _html_fault(page: Page, checks: Checks, seen: int) -> tuple[str, str, str] | None:
-    if page.partial and b"</html" not in page.body[-4096:].lower():
+    if page.partial and _unclosed(page.body):
         return _cut(page)
     if checks.require and not _matches(page, checks.require):
         return "invalid", "check:require", f"nothing matches {checks.require!r}"
@@ -159,6 +160,15 @@ def _html_fault(page: Page, checks: Checks, seen: int) -> tuple[str, str, str] |
         text = f"only {seen} visible characters, min_text is {checks.min_text}"
         return "invalid", "check:min_text", text
     return None
+
+
+def _unclosed(body: bytes) -> bool:
+    """Whether a document began and has no end. A fragment that never opened one tells nothing:
+    simple servers send such pages without a length."""
+    end = body[-4096:].lower()
+    if b"</html" in end or b"</body" in end:
+        return False
+    return _OPENED.search(body[:65536]) is not None
 
 
 def _cut(page: Page) -> tuple[str, str, str] | None:
