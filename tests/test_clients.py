@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from retryscrape.config import ConfigError
 from retryscrape.crawl.clients import make_client
 from retryscrape.crawl.clients.connection import Connection
 from retryscrape.crawl.clients.pool import IDLE, Pool
+from retryscrape.crawl.clients.resolver import Resolver
 from retryscrape.crawl.faults import At, FetchError
 from retryscrape.hostile.process import WebHandle
 from retryscrape.hostile.tls import Authority
@@ -492,3 +494,46 @@ def test_resting_connections_are_closed_after_a_while(monkeypatch: pytest.Monkey
         assert len(pool) == 0
 
     run(body())
+
+
+def test_a_name_is_looked_up_once_for_all_that_ask(monkeypatch: pytest.MonkeyPatch):
+    """IPv4 comes first, and the answer is remembered."""
+    asked = []
+
+    def getaddrinfo(host, port, **how):
+        asked.append(host)
+        addresses = [(socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1")]
+        return [(family, 1, 6, "", (address, 0)) for family, address in addresses]
+
+    monkeypatch.setattr("socket.getaddrinfo", getaddrinfo)
+
+    async def body():
+        resolver = Resolver()
+        return await asyncio.gather(*(resolver.lookup("h.test") for _ in range(3)))
+
+    assert run(body()) == [("127.0.0.1", "::1")] * 3
+    assert asked == ["h.test"]
+
+
+def test_a_name_without_an_address_is_asked_for_again():
+    async def body():
+        resolver = Resolver()
+        for _ in range(2):
+            with pytest.raises(OSError):
+                await resolver.lookup("nosuch.invalid")
+        assert resolver._known == resolver._asked == {}
+
+    run(body())
+
+
+def test_the_next_address_is_tried_where_one_refuses(monkeypatch: pytest.MonkeyPatch):
+    async def lookup(self, host):
+        return ("127.0.0.2", "127.0.0.1")
+
+    monkeypatch.setattr("retryscrape.crawl.clients.resolver.Resolver.lookup", lookup)
+
+    async def use(fetcher: Fetcher, url: str, heard):
+        return await fetcher(url.replace("127.0.0.1", "h.test"))
+
+    response = with_site("asyncio", use, OK)
+    assert (response.body, str(response.ip_address)) == (b"ok", "127.0.0.1")
