@@ -73,6 +73,7 @@ BLOCKED: tuple[Row, ...] = (
     ("11 parted", 403, {"x-iinfo": "1"}, "<p>Incapsula\n <b>incident</b>&nbsp;ID: 1-2", "blocked", "imperva"),
     ("12 challenge", 200, {}, f"<script src='/_Incapsula_Resource?SWJIYLWA={HASH},{HASH}'></script>", "blocked", "imperva"),
     ("13 title", 405, {}, page("Pardon Our Interruption"), "blocked", "imperva"),
+    ("13 dots", 200, {}, page("Pardon Our Interruption\u2026", ARTICLE), "blocked", "imperva"),
     ("13 form", 200, {}, page("x", "<form id=distilCaptchaForm>"), "blocked", "imperva"),
     ("14 body", 202, {}, page("", "<script>window.gokuProps={}</script><script src='https://a.token.awswaf.com/b/challenge.js'>"), "blocked", "aws-waf"),
     ("15 header", 405, {"x-amzn-waf-action": "captcha"}, "", "blocked", "aws-waf"),

@@ -104,6 +104,18 @@ def test_small_answers_that_are_no_html_are_fine(kind: str, body: bytes) -> None
     assert (verdict.outcome, verdict.html) == (Outcome.OK, False)
 
 
+@pytest.mark.parametrize("charset", ["utf-16", "utf-16-le", "utf-16-be", "latin-1"])
+def test_a_marker_is_found_in_any_charset(charset: str) -> None:
+    body = page("Einen Moment", "", "<script>window._cf_chl_opt={}</script>").encode(charset)
+    assert classify(answer(200, None, body)).vendor == "cloudflare"
+
+
+def test_a_title_behind_large_styles_is_found_on_a_good_status() -> None:
+    styles = "<style>" + ".a{b:c}" * 43_000 + "</style>"
+    body = f"<html><head>{styles}<title>Just a moment...</title></head><body></body></html>"
+    assert classify(answer(200, None, body)).vendor == "cloudflare"
+
+
 def test_json_in_a_legacy_charset_is_json() -> None:
     body = '{"a":"café"}'.encode("latin-1")
     assert classify(answer(200, JSON, body, encoding="iso-8859-1")).outcome is Outcome.OK
@@ -269,10 +281,11 @@ def test_nothing_that_a_site_sends_raises(status, headers, body, url, encoding) 
     [
         b"_cf_chl_opt " * 40_000,
         b"cf-please-wait" + b"<id=" * 100_000,
+        b"<script" * 70_000,
         b"<!--" * 120_000,
         b"<a>" * 1_500_000,
     ],
-    ids=["word", "tags", "comments", "5 MB"],
+    ids=["word", "tags", "scripts", "comments", "5 MB"],
 )
 def test_hostile_pages_cost_bounded_work(body: bytes) -> None:
     """Before, the first took 16 seconds and the second 100. CPU time: the machine is shared."""

@@ -15,13 +15,14 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 
 from retryscrape.policy import signatures as data
+from retryscrape.policy.markup import as_utf8
 from retryscrape.policy.outcomes import Kind, Page
 from retryscrape.policy.text import plain_text, visible_text
 from retryscrape.policy.titles import title_of
 
 #: Bytes of a page that are looked at. A challenge's marker stands in its head; block
 #: pages that hide behind their styles (Reddit: 100 KB) come as errors.
-PREFIX, ERROR_PREFIX = 64 * 1024, 512 * 1024
+PREFIX, ERROR_PREFIX = 128 * 1024, 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Look:
         self.status = page.status
         self._words: dict[bytes, bool] = {}
         size = ERROR_PREFIX if page.status >= 400 else PREFIX
-        self.body = page.body[:size]
+        self.body, self.encoding = as_utf8(page.body[:size], page.encoding, size)
 
     @cached_property
     def lower(self) -> bytes:
@@ -52,12 +53,12 @@ class Look:
     @cached_property
     def title(self) -> str | None:
         """The normalised title."""
-        return title_of(self.body, self.page.encoding)
+        return title_of(self.page.body, self.page.encoding)
 
     @cached_property
     def words(self) -> str:
         """What a reader sees, in lower case."""
-        return plain_text(self.body, self.page.encoding, limit=20_000)
+        return plain_text(self.body, self.encoding, limit=20_000)
 
     @property
     def full(self) -> bool:

@@ -828,6 +828,7 @@ TITLES: Mapping[str, Title] = {
     "please wait... | cloudflare": Title("cloudflare", CHALLENGE, "1", strong=True),
     "attention required! | cloudflare": Title("cloudflare", DENIAL, "3", strong=True),
     "pardon our interruption": Title("imperva", CHALLENGE, "13", strong=True),
+    "pardon our interruption...": Title("imperva", CHALLENGE, "13", strong=True),
     "vercel security checkpoint": Title("vercel", CHALLENGE, "17", strong=True),
     "ddos-guard": Title("ddos-guard", CHALLENGE, "26", strong=True),
     "robot check": Title("amazon", CAPTCHA, "40", strong=True),
