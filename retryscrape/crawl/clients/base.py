@@ -76,10 +76,9 @@ def build_response(
     if not isinstance(headers, Headers):
         headers = scrapy_headers(headers)
     kind = responsetypes.from_args(headers=headers, url=request.url, body=body)
-    return kind(
+    response = kind(
         url=request.url,
         status=status,
-        headers=headers,
         body=body,
         flags=flags,
         request=request,
@@ -87,6 +86,9 @@ def build_response(
         ip_address=ip_address,
         certificate=certificate,
     )
+    # not as an argument: it would be copied, which costs more than all the rest here
+    response.headers = headers
+    return response
 
 
 #: Header names as Scrapy spells them. Bounded: a site may make names up.
