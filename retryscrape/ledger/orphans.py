@@ -46,34 +46,30 @@ class Pages:
         except (ValueError, OverflowError):
             return  # no name of ours
 
-    def orphans(self, pages: Path) -> dict[int, int]:
-        """Pages below ``pages`` without a row: their keys, and a number for the suffix."""
-        found: dict[int, int] = {}
+    def look(self, pages: Path) -> tuple[dict[int, int], list[Path]]:
+        """Pages below ``pages`` without a row (their keys, and a number for the suffix),
+        and files that a killed run was writing (nobody writes while the batch is locked)."""
+        orphans: dict[int, int] = {}
+        halves: list[Path] = []
         for folder in sorted(_entries(pages)):
             if not _HEX2.fullmatch(folder):
                 continue
-            known = set(self._known[int(folder, 16)])
+            known = {f"{key:016x}" for key in self._known[int(folder, 16)]}
             for name in _entries(pages / folder):
+                if name[:16] in known:
+                    continue
                 match = _NAME.fullmatch(name)
                 if match and match[1].startswith(folder) and match[2] in _SUFFIX_NUMBER:
-                    key = int(match[1], 16)
-                    if key not in known:
-                        found[key] = _SUFFIX_NUMBER[match[2]]
-        return found
+                    orphans[int(match[1], 16)] = _SUFFIX_NUMBER[match[2]]
+                elif name.startswith(".") and name.endswith(".tmp"):
+                    halves.append(pages / folder / name)
+        return orphans, halves
 
 
 def path_of(batch_id: str, key: int, suffix: int) -> str:
     """The path of an orphan, relative to OUT."""
     name = f"{key:016x}"
     return f"{batch_id}/pages/{name[:2]}/{name}{ALL_SUFFIXES[suffix]}"
-
-
-def leftovers(pages: Path) -> Iterator[Path]:
-    """Files that a killed run was writing (nobody writes while the batch is locked)."""
-    for folder in _entries(pages):
-        for name in _entries(pages / folder):
-            if name.startswith(".") and name.endswith(".tmp"):
-                yield pages / folder / name
 
 
 def _entries(folder: Path) -> Iterator[str]:

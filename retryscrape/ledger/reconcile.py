@@ -22,7 +22,6 @@ from retryscrape.ledger.orphans import (
     Pages,
     content_type_of,
     key_of,
-    leftovers,
     path_of,
     read_index,
 )
@@ -78,6 +77,11 @@ class Reconciler:
     repair: bool = True
     tally: Tally = field(default_factory=Tally)
     _pages: Pages = field(default_factory=Pages)
+    _judges: dict[str | None, Judge | None] = field(default_factory=dict)
+    _folder: str = ""
+
+    def __post_init__(self) -> None:
+        self._folder = str(self.out)
 
     # --- the manifest ----------------------------------------------------------
 
@@ -114,8 +118,9 @@ class Reconciler:
         self.tally.checked += 1
         if row.page_path:
             self._pages.add(row.page_path)
-        judge = None if self.vouched(row.job_id) else self.judge
-        return examine(str(self.out), row, judge)
+        if row.job_id not in self._judges:
+            self._judges[row.job_id] = None if self.vouched(row.job_id) else self.judge
+        return examine(self._folder, row, self._judges[row.job_id])
 
     def _put_back(self, flawed: list[Finding]) -> None:
         """The page first: a crash in between leaves a success without a page, which the
@@ -139,11 +144,10 @@ class Reconciler:
     def take_up(self) -> None:
         """Pages whose row was lost become successes again, without a request."""
         folder = self.out / self.batch_id / "pages"
-        for path in list(leftovers(folder)):
-            self.tally.leftovers += 1
-            if self.repair:
-                path.unlink(missing_ok=True)
-        orphans = self._pages.orphans(folder)
+        orphans, halves = self._pages.look(folder)
+        self.tally.leftovers = len(halves)
+        for path in halves if self.repair else ():
+            path.unlink(missing_ok=True)
         if orphans:
             self._by_row(orphans)
             self._by_index(orphans)
@@ -204,7 +208,7 @@ class Reconciler:
             rung=good.rung if good else row.rung,
             job_id=good.job_id if good else row.job_id,
         )
-        flaw = examine(str(self.out), page, self.judge)
+        flaw = examine(self._folder, page, self.judge)
         return flaw or _restored(row, page, (self.out / path).read_bytes())
 
     def _report(self, flaw: Flaw, url: str, reason: str) -> None:
