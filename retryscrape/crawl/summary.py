@@ -91,9 +91,12 @@ def _next(run: Run, code: int) -> Iterator[str]:
             )
             continue
         yield f"Failures feed: {path}"
-        if open_rows:
+        if run.record:
+            yield f"{open_rows} of them could still be had (exit code {code})"
+        elif open_rows or path.parent.name in run.books.unread:
+            more = ", and lines not read yet" if path.parent.name in run.books.unread else ""
             yield (
-                f"{open_rows} left to re-drive (exit code {code}): "
+                f"{open_rows} left to re-drive{more} (exit code {code}): "
                 f"scrapy crawl {spider} -a manifest={path}"
             )
         elif not run.asked:
