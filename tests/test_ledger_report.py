@@ -68,6 +68,9 @@ def test_by_host_vendor_rung_exit_and_time(filled) -> None:
         "success": 2,
         "unresolved": 2,
         "outcomes": {"ok": 2, "blocked": 1, "gone": 1, "pending": 1},
+        "attempts": 5,
+        "cost": 13.0,
+        "bytes": 500,
     }
     assert report.vendors == [{"vendor": "cloudflare", "attempts": 2, "rows": 1}]
     assert [(row["rung"], row["attempts"], row["ok"], row["cost"]) for row in report.rungs] == [
@@ -87,6 +90,22 @@ def test_by_host_vendor_rung_exit_and_time(filled) -> None:
         5,
         13.0,
     )
+
+
+def test_waits_are_counted_in_steps(filled) -> None:
+    report = report_data(filled, "b", now=NOW)
+    counted = {row["up_to"]: row["attempts"] for row in report.waits}
+    assert counted == {0: 4, 1: 0, 10: 1, 60: 0, 300: 0, None: 0}
+
+
+def test_a_redrive_is_compared_with_as_many_full_runs(filled) -> None:
+    assert report_data(filled, "b", now=NOW).rerun["redrives"] == 0
+    filled.start_job("j2", "b", "2026-01-02T00:00:00Z")
+    again = attempt("http://h.test/3", 2, job_id="j2", cost=3.0, bytes=40)
+    filled.write([failure("http://h.test/3", job_id="j2")], [again])
+    rerun = report_data(filled, "b", now=NOW).rerun
+    assert (rerun["redrives"], rerun["redrive_cost"], rerun["full_cost"]) == (1, 3.0, 13.0)
+    assert (rerun["redrive_bytes"], rerun["full_bytes"]) == (40, 500)
 
 
 def test_the_residue_names_the_unresolved_first_and_is_capped(filled) -> None:

@@ -7,7 +7,7 @@ grows with the batch: hosts, exits and rows are capped, and their full number is
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from retryscrape.policy.redact import mask_url
 
 TOP_EXITS = 200
 RESIDUE = 1000
+#: The stat of a run that holds its suspicious pages, as JSON text.
+SUSPECTS = "retryscrape/suspects"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,9 @@ class Report:
     refused, rejected). ``residue`` lists rows that are not a success, the
     unresolved ones first, at most RESIDUE of ``residue_total``; likewise
     ``hosts`` (of ``hosts_total``) and ``exits`` (of ``exits_total``), the
-    busiest first. User and password in URLs are masked.
+    busiest first. User and password in URLs are masked. ``rerun`` compares what
+    the re-drives cost with what as many full runs would have, ``suspects`` are
+    pages that came under many URLs of a host (policy/suspect.py).
     """
 
     batch_id: str
@@ -63,6 +67,8 @@ class Report:
     cost_per_page: float | None
     bytes_per_page: float | None
     pages_by_attempts: Mapping[int, int]
+    waits: Sequence[Mapping[str, Any]]
+    rerun: Mapping[str, Any]
     outcomes: Sequence[Mapping[str, Any]]
     hosts: Sequence[Mapping[str, Any]]
     hosts_total: int
@@ -72,6 +78,7 @@ class Report:
     exits_total: int
     jobs: Sequence[Mapping[str, Any]]
     redrives: Sequence[Mapping[str, Any]]
+    suspects: Sequence[Mapping[str, Any]]
     timeline: Sequence[Mapping[str, Any]]
     residue: Sequence[Mapping[str, Any]]
     residue_total: int
@@ -90,6 +97,7 @@ def report_data(
         summed = _summed(connection, batch_id, history)
         rows = sums.residue(connection, batch_id, residue)
         next_due = sums.next_due(connection, batch_id, now)
+    jobs = _jobs(ledger, batch_id, history)
     return Report(
         batch_id=batch_id,
         manifest=mask_url(batch.manifest or ""),
@@ -101,7 +109,9 @@ def report_data(
         passes=batch.passes,
         parked=ledger.parked(batch_id, now),
         next_due=None if next_due is None else iso(next_due),
-        jobs=_jobs(ledger, batch_id, history),
+        jobs=jobs,
+        rerun=_rerun(jobs),
+        suspects=suspects_of(jobs),
         redrives=[asdict(row) for row in ledger.redrives_of(batch_id)],
         residue=[_residue_row(row) for row in rows],
         **_counted(counts),
@@ -135,6 +145,7 @@ def _summed(
     return {
         **sums.entries_summed(connection, batch_id),
         "waited": sum(row["waited"] for row in history),
+        "waits": sums.waits(history),
         "vendors": sums.vendors(connection, batch_id, history),
         "rungs": sums.fold(history, "rung"),
         "exits": sums.with_health(connection, by_exit[:TOP_EXITS]),
@@ -147,8 +158,34 @@ def _jobs(
     ledger: Ledger, batch_id: str, history: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     by_job = {row["job_id"]: row for row in sums.fold(history, "job_id")}
-    none = {"attempts": 0, "ok": 0, "cost": 0.0, "bytes": 0}
+    none = sums.nothing()
     return [{**_job(job), **none, **by_job.get(job.job_id, {})} for job in ledger.jobs_of(batch_id)]
+
+
+def _rerun(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A full run is what the runs cost that asked rows for the first time, all together;
+    a re-drive is a later run that asked no new row."""
+    asked = [job for job in jobs if job["attempts"]]
+    again = [job for job in asked[1:] if not job["first_attempts"]]
+    names = ("attempts", "cost", "bytes")
+    spent = {name: sum(job[name] for job in again) for name in names}
+    once = {name: sum(job[name] for job in asked) - spent[name] for name in names}
+    return {
+        "redrives": len(again),
+        **{f"redrive_{name}": spent[name] for name in names},
+        **{f"full_{name}": len(again) * once[name] for name in names},
+    }
+
+
+def suspects_of(jobs: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What runs found suspicious: a list of mappings, JSON text among their stats.
+    The latest word on a page counts."""
+    found: dict[tuple[Any, Any], dict[str, Any]] = {}
+    for job in jobs:
+        text = (job["stats"] or {}).get(SUSPECTS)
+        for page in json.loads(text) if isinstance(text, str) else ():
+            found[page["host"], page["digest"]] = page
+    return sorted(found.values(), key=lambda page: -page["urls"])
 
 
 def _job(job: JobRow) -> dict[str, Any]:

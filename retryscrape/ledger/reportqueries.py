@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, case, func, literal_column, select
+from sqlalchemy import ColumnElement, Connection, case, func, literal_column, select
 
 from retryscrape.ledger.queries import unsuccessful
 from retryscrape.ledger.records import Result
@@ -26,6 +26,17 @@ POINTS = 240
 # Of "2026-01-31T07:05:09.250Z" so many characters are the minute, the hour, the day.
 _MINUTE, _HOUR, _DAY = 16, 13, 10
 _SETTLED = frozenset(outcome.value for outcome in SETTLED)
+_SUMMED = ("attempts", "first_attempts", "cost", "bytes", "elapsed", "waited")
+#: Waits are counted in steps, of at most so many seconds each; the last has no end.
+_WAITS = (1, 10, 60, 300)
+_WAIT = case(
+    (attempts.c.waited <= 0, literal_column("0")),
+    *(
+        (attempts.c.waited <= seconds, literal_column(str(step)))
+        for step, seconds in enumerate(_WAITS, start=1)
+    ),
+    else_=literal_column(str(len(_WAITS) + 1)),
+).label("wait")
 
 
 def entries_summed(connection: Connection, batch_id: str) -> dict[str, Any]:
@@ -49,10 +60,12 @@ def entries_summed(connection: Connection, batch_id: str) -> dict[str, Any]:
     groups = connection.execute(query)
     for number, (name, of_host) in enumerate(groupby(groups, itemgetter(0)), start=1):
         host = {"host": name, "rows": 0, "success": 0, "unresolved": 0, "outcomes": {}}
+        host |= {"attempts": 0, "cost": 0.0, "bytes": 0}
         for _, outcome, attempted, rows, cost, size in of_host:
-            sums["attempts"] += attempted * rows
-            sums["cost"] += cost
-            sums["bytes"] += int(size)
+            spent = {"attempts": attempted * rows, "cost": cost, "bytes": int(size)}
+            for what, amount in spent.items():
+                sums[what] += amount
+                host[what] += amount
             _count_into(host, outcome, rows)
             if outcome == Outcome.OK.value:
                 by_attempts[attempted] += rows
@@ -81,11 +94,15 @@ def _count_into(host: dict[str, Any], outcome: str | None, rows: int) -> None:
 
 def history(connection: Connection, batch_id: str) -> list[dict[str, Any]]:
     """One scan of the attempts; everything about them is folded from these groups."""
-    keys = [attempts.c[name] for name in ("rung", "exit", "outcome", "vendor", "job_id")]
+    keys: list[ColumnElement[Any]] = [
+        attempts.c[name] for name in ("rung", "exit", "outcome", "vendor", "job_id")
+    ]
+    keys.append(_WAIT)
     query = (
         select(
             *keys,
             func.count().label("attempts"),
+            func.sum(case((attempts.c.n == 1, 1), else_=0)).label("first_attempts"),
             func.sum(attempts.c.cost).label("cost"),
             func.sum(attempts.c.bytes).label("bytes"),
             func.coalesce(func.sum(attempts.c.elapsed), 0.0).label("elapsed"),
@@ -94,8 +111,10 @@ def history(connection: Connection, batch_id: str) -> list[dict[str, Any]]:
         .where(attempts.c.batch_id == batch_id)
         .group_by(*keys)
     )
+    whole = ("bytes", "first_attempts")
     return [
-        {**row, "bytes": int(row["bytes"])} for row in connection.execute(query).mappings().all()
+        {**row, **{name: int(row[name]) for name in whole}}
+        for row in connection.execute(query).mappings().all()
     ]
 
 
@@ -103,9 +122,8 @@ def fold(history: Iterable[Mapping[str, Any]], key: str) -> list[dict[str, Any]]
     """Attempts by one of their columns, the busiest first; ``elapsed`` becomes the mean."""
     found: dict[Any, dict[str, Any]] = {}
     for row in history:
-        blank = {"attempts": 0, "ok": 0, "cost": 0.0, "bytes": 0, "elapsed": 0.0, "outcomes": {}}
-        into = found.setdefault(row[key], {key: row[key], **blank})
-        for name in ("attempts", "cost", "bytes", "elapsed"):
+        into = found.setdefault(row[key], {key: row[key], **nothing()})
+        for name in _SUMMED:
             into[name] += row[name]
         outcome, count = row["outcome"], row["attempts"]
         into["ok"] += count if outcome == Outcome.OK.value else 0
@@ -113,6 +131,29 @@ def fold(history: Iterable[Mapping[str, Any]], key: str) -> list[dict[str, Any]]
     for into in found.values():
         into["elapsed"] = into["elapsed"] / into["attempts"]
     return sorted(found.values(), key=lambda row: -row["attempts"])
+
+
+def nothing() -> dict[str, Any]:
+    """What no attempt at all folds to."""
+    return {
+        "attempts": 0,
+        "ok": 0,
+        "first_attempts": 0,
+        "cost": 0.0,
+        "bytes": 0,
+        "elapsed": 0.0,
+        "waited": 0.0,
+        "outcomes": {},
+    }
+
+
+def waits(history: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Attempts by how long they had waited: ``up_to`` seconds (0: not at all, None: longer)."""
+    found: Counter[int] = Counter()
+    for row in history:
+        found[row["wait"]] += row["attempts"]
+    limits = (0, *_WAITS, None)
+    return [{"up_to": limit, "attempts": found[step]} for step, limit in enumerate(limits)]
 
 
 def vendors(
