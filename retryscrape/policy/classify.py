@@ -1,7 +1,7 @@
 """What one answer was found to be, in the order of DESIGN.md section 5.1.
 
 Decisive headers, decisive body markers, titles, the status, the content checks; the
-first that speaks decides. What each vendor's page looks like is data (signatures.py).
+first that speaks decides. What each vendor's page looks like is data (signatures/).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds the signature that a page matches: what the fields of ``signatures.py`` mean.
+"""Finds the signature that a page matches: what the fields of ``signatures`` mean.
 
 In the order of DESIGN.md section 5.1: headers, body markers, titles. Work is bounded:
 a page's head part is looked at, once in lower case, and each regular expression runs
