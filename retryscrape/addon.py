@@ -21,6 +21,8 @@ _MIDDLEWARES = {
     "retryscrape.crawl.middlewares.ArrivalMiddleware": 605,
     "retryscrape.crawl.middlewares.AttemptMiddleware": 585,
 }
+_ORDINARY = "retryscrape.crawl.ordinary.OrdinaryMiddleware"
+_ROBOTS = "retryscrape.crawl.robots.QuietRobotsTxtMiddleware"
 _DOWNLOAD_HANDLER = "retryscrape.crawl.download.DownloadHandler"
 
 #: Scrapy's settings that we choose, each with its reason; the project's own win.
@@ -28,11 +30,15 @@ _SETTINGS: dict[str, Any] = {
     # waiting requests stay in our scheduler, and our downloader says where there is room
     "SCHEDULER": "retryscrape.crawl.scheduler.WaitingScheduler",
     "DOWNLOADER": "retryscrape.crawl.downloader.RoomyDownloader",
-    # Scrapy starts this many tasks for every response (100): 500 pages a CPU second
-    # against 710 with one; and one keeps a page's row behind the user's items
-    "CONCURRENT_ITEMS": 1,
     # an expected failure of a target is a line, not a traceback
     "RETRY_GIVE_UP_LOG_LEVEL": "INFO",
+}
+
+#: What is lost when the project keeps its own.
+_WITHOUT = {
+    "SCHEDULER": "requests that wait (retries, paused hosts) take up places of "
+    "CONCURRENT_REQUESTS, and a manifest is read as fast as it can be",
+    "DOWNLOADER": "requests of a slow host take up places of CONCURRENT_REQUESTS",
 }
 
 
@@ -44,18 +50,33 @@ class Retryscrape:
             self._choose(settings, name, value)
         for path, order in _MIDDLEWARES.items():
             self._default(settings, "DOWNLOADER_MIDDLEWARES", path, order)
-        # replace_in_component_priority_dict raises KeyError for built-in components
-        settings.set_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", RetryMiddleware, None)
-        settings.set_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", RobotsTxtMiddleware, None)
-        self._default(
-            settings,
-            "DOWNLOADER_MIDDLEWARES",
-            "retryscrape.crawl.robots.QuietRobotsTxtMiddleware",
-            100,
-        )
+        self._default(settings, "SPIDER_MIDDLEWARES", _ORDINARY, 990)
+        self._retries(settings)
+        self._robots(settings)
         self._default(settings, "ITEM_PIPELINES", "retryscrape.crawl.pipeline.LedgerPipeline", 100)
         self._default(settings, "EXTENSIONS", "retryscrape.crawl.session.Session", 0)
         self._handlers(settings)
+
+    def _retries(self, settings: BaseSettings) -> None:
+        """Scrapy's own retries are off; a subclass of the project's would multiply with ours."""
+        for component, order in settings.getdict("DOWNLOADER_MIDDLEWARES").items():
+            kind = load_object(component)
+            own = kind is not RetryMiddleware and issubclass(kind, RetryMiddleware)
+            if order is not None and own:
+                logger.warning(
+                    "%s retries too, and stays: its retries come on top of retryscrape's.",
+                    kind.__qualname__,
+                )
+        # replace_in_component_priority_dict raises KeyError for built-in components
+        settings.set_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", RetryMiddleware, None)
+
+    def _robots(self, settings: BaseSettings) -> None:
+        """Ours in the place of Scrapy's, unless the project has put its hand on that place."""
+        own = {load_object(c) for c in settings.getdict("DOWNLOADER_MIDDLEWARES")}
+        if RobotsTxtMiddleware in own:
+            return
+        settings.set_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", RobotsTxtMiddleware, None)
+        self._default(settings, "DOWNLOADER_MIDDLEWARES", _ROBOTS, 100)
 
     @staticmethod
     def _default(settings: BaseSettings, name: str, path: str, order: int) -> None:
@@ -66,10 +87,9 @@ class Retryscrape:
         if (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["default"]:
             if name in {"SCHEDULER", "DOWNLOADER"} and settings[name] != value:
                 logger.warning(
-                    "Setting %s of this project stays as it is: waits for hosts and retries "
-                    "are kept only by %s.",
+                    "Setting %s of this project stays as it is; %s.",
                     name,
-                    value,
+                    _WITHOUT[name],
                 )
             return
         settings.set(name, value, priority="addon")

@@ -350,6 +350,11 @@ class Config:
 SECRET_NAMES = frozenset({"PROXIES", "LEDGER", "WEBHOOK", "WEBHOOK_SECRET"})
 
 
+def parse_value(name: str, raw: Any) -> Any:
+    """One value as the setting ``name`` has it. Raises ValueError, part of a sentence."""
+    return _BY_NAME[name].parse(raw)
+
+
 def _parse(setting: Setting, raw: Any) -> Any:
     try:
         return setting.parse(raw)

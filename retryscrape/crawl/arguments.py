@@ -163,5 +163,11 @@ _PARSERS: Mapping[str, Callable[[Any], Any]] = {
     "work": _work,
 }
 
+
+def parse_argument(name: str, raw: Any) -> Any:
+    """One value as the argument ``name`` has it. Raises ValueError, part of a sentence."""
+    return _PARSERS[name](raw)
+
+
 #: The names, for the documentation's test.
 NAMES = tuple(_PARSERS)

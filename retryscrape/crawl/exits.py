@@ -14,7 +14,16 @@ from dataclasses import replace
 from scrapy import Request
 
 from retryscrape.crawl.faults import At, FetchError
-from retryscrape.crawl.keys import NO_FOLLOW, OWN_JAR, SESSION, SIDE, TICKET, clear_attempt, host_of
+from retryscrape.crawl.keys import (
+    NO_FOLLOW,
+    OWN_JAR,
+    OWN_PROXY,
+    SESSION,
+    SIDE,
+    TICKET,
+    clear_attempt,
+    host_of,
+)
 from retryscrape.crawl.runtime import Run
 from retryscrape.policy.exits import Exit, Pool
 from retryscrape.policy.ladder import parse_rung
@@ -39,7 +48,7 @@ class ExitChooser:
         now = self.run.clock()
         clear_attempt(request)
         exit_ = None
-        if self.run.pool is not None:
+        if self.run.pool is not None and OWN_PROXY not in request.meta:
             rung = parse_rung(ticket.rung)
             exit_ = self.run.pool.choose(
                 ticket.host,

@@ -75,8 +75,9 @@ class Feeder:
 
     async def requests(self) -> AsyncIterator[Request]:
         """All requests of this pass, as the scheduler can take them."""
-        assert self.run.scheduler is not None
-        self.run.scheduler.on_room(self._room.set)
+        scheduler = self.run.scheduler  # None: the project has one of its own
+        if scheduler is not None:
+            scheduler.on_room(self._room.set)
         try:
             async for request in self._all():
                 yield request
@@ -85,12 +86,12 @@ class Feeder:
             # Scrapy would log a traceback and crawl what it has.
             self.run.stop("ledger_failed", str(error))
         finally:
-            self.run.scheduler.on_room(None)
+            if scheduler is not None:
+                scheduler.on_room(None)
 
     async def _until_hungry(self) -> None:
         scheduler = self.run.scheduler
-        assert scheduler is not None
-        while not scheduler.hungry() and self.run.stop_reason is None:
+        while scheduler is not None and not scheduler.hungry() and self.run.stop_reason is None:
             self._room.clear()
             await self._room.wait()
 

@@ -26,6 +26,15 @@ OWN_JAR = "retryscrape_jar"
 #: The session token of the attempt under way, for gateways.
 SESSION = "retryscrape_session"
 
+#: The user's own ``proxy``, as it was given: such a request takes no exit of ours.
+OWN_PROXY = "retryscrape_proxy"
+#: Under this key a settled success travels to the spider's callback.
+SETTLED = "retryscrape_settled"
+#: What the last attempt of an ordinary request came to, for the spider's callback.
+OUTCOME = "retryscrape_outcome"
+
+#: Our own value of ``dont_cache``, on retries.
+NO_CACHE = "retry"
 #: Our own value of ``dont_redirect``, told apart from a user's.
 NO_FOLLOW = "rendered"
 
@@ -75,12 +84,18 @@ def ticket_of(request: Request) -> Ticket | None:
 def clear_attempt(request: Request) -> None:
     """Forget what belongs to the last attempt: proxy, credentials, slot, redirects.
 
-    A ``Proxy-Authorization`` left here would reach the target (probes.md, B). A user's own
-    ``playwright_page_methods`` stay: they belong to the URL.
+    A ``Proxy-Authorization`` left here would reach the target (probes.md, B). What the user
+    has set stays: ``playwright_page_methods``, a slot or a proxy of their own, and a
+    ``Cookie`` header (where cookies are on, CookiesMiddleware sets it anew).
     """
+    slot = request.meta.get("download_slot")
+    own_slot = slot if slot != request.meta.get(SLOT) else None
     for key in ATTEMPT_KEYS:
         request.meta.pop(key, None)
+    if own_slot is not None:
+        request.meta["download_slot"] = own_slot
+    if OWN_PROXY in request.meta:
+        request.meta["proxy"] = request.meta[OWN_PROXY]
     if request.meta.get("dont_redirect") == NO_FOLLOW:
         del request.meta["dont_redirect"]
     request.headers.pop(b"Proxy-Authorization", None)
-    request.headers.pop(b"Cookie", None)

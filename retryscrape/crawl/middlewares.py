@@ -12,32 +12,35 @@ Where they sit, and why (Scrapy's own orders in brackets):
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
 from typing import Any
 
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.responsetypes import responsetypes
+from scrapy.utils.misc import load_object
 from scrapy.utils.response import get_meta_refresh
 
 from retryscrape.crawl.adapt import page_of, verdict_of
 from retryscrape.crawl.exits import ExitChooser
 from retryscrape.crawl.faults import FetchError
-from retryscrape.crawl.keys import BYTES, SIDE, TICKET, host_of, ticket_of
+from retryscrape.crawl.keys import BYTES, SETTLED, SIDE, TICKET, host_of, ticket_of
+from retryscrape.crawl.ordinary import adopt, deliver, ended, first_row, judged
 from retryscrape.crawl.runtime import NO_CHECKS, Run
+from retryscrape.crawl.scheduler import WaitingScheduler
 from retryscrape.crawl.settle import GaveUp, Settled, Settler
+from retryscrape.crawl.wishes import checks_of, limits_of
 from retryscrape.policy.classify import classify, classify_redirect
 from retryscrape.policy.decode import Fault, decode_body
 from retryscrape.policy.outcomes import At, Outcome, Verdict
 from retryscrape.policy.ticket import Ticket
 
 logger = logging.getLogger("retryscrape")
-
-#: Under this key a settled success travels to the spider's callback.
-SETTLED = "retryscrape_settled"
 
 #: Tries of a robots.txt through other exits; without an answer it counts as allowed.
 SIDE_TRIES = 3
@@ -61,17 +64,51 @@ class ExitMiddleware(_Middleware):
         super().__init__(crawler)
         self.exits = ExitChooser(self.run)
 
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> ExitMiddleware:
+        scheduler = load_object(crawler.settings["SCHEDULER"])
+        # not issubclass: to Scrapy, everything with a scheduler's methods is a subclass
+        ours = WaitingScheduler in scheduler.__mro__
+        return (cls if ours else PatientExitMiddleware)(crawler)
+
     def process_request(self, request: Request) -> Request | None:
         ticket = ticket_of(request)
         if ticket is None and request.callback is NO_CALLBACK:
             self.exits.side(request)
             return None
         if ticket is None:
-            ticket = Ticket(url=request.url, request_url=request.url, host=host_of(request))
+            ticket = adopt(self.run, request)
+            first_row(self.run, ticket)
+        if not ticket.batch and not ticket.started:
+            why = self.run.too_long(request)
+            if why is not None:
+                raise HostPaused(why)
         if ticket.started:
             self.exits.hop(request, ticket)
             return None
         return self.exits.begin(request, ticket)
+
+
+class PatientExitMiddleware(ExitMiddleware):
+    """For a project that has a scheduler of its own: waits here what ours would wait there.
+
+    A request that waits takes up a place of CONCURRENT_REQUESTS.
+    """
+
+    async def process_request(self, request: Request) -> Request | None:  # type: ignore[override]
+        ticket = ticket_of(request)
+        if ticket is None or not ticket.started:
+            not_before = ticket.not_before if ticket is not None else 0.0
+            pause = self.run.hosts.pause_of(host_of(request), self.run.clock())
+            until = max(not_before, pause.until if pause is not None else 0.0)
+            wait = until - self.run.clock()
+            if 0 < wait <= limits_of(self.run.limits, request).max_wait:
+                await asyncio.sleep(wait)
+        return super().process_request(request)
+
+
+class HostPaused(IgnoreRequest):
+    """The host of a request without a row is paused for longer than anybody waits."""
 
 
 class ArrivalMiddleware(_Middleware):
@@ -123,7 +160,7 @@ class AttemptMiddleware(_Middleware):
         return _carry_out(self, request, response, verdict)
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        if isinstance(exception, GaveUp):
+        if isinstance(exception, GaveUp | HostPaused):
             return None
         ticket = ticket_of(request)
         proxied = bool(request.meta.get("proxy"))
@@ -137,16 +174,17 @@ class AttemptMiddleware(_Middleware):
         if isinstance(settled, Request):
             return settled
         if not ticket.batch:
+            ended(self.run, settled)
             return None
         raise GaveUp(settled)
 
     def _verdict(self, request: Request, response: Response, ticket: Ticket) -> Verdict:
-        checks = self.run.checks if ticket.batch else None
+        checks = checks_of(self.run.checks if ticket.batch else NO_CHECKS, request)
         spider: Any = self.crawler.spider
         validate = getattr(spider, "validate", None) if ticket.batch else None
         page = page_of(response, rendered=ticket.rung.startswith("browser"))
-        if checks is None:
-            return classify(page, NO_CHECKS)
+        if not ticket.batch and (checks is NO_CHECKS or request.method == "HEAD"):
+            return judged(classify(page, NO_CHECKS), response.status)
         try:
             return classify(page, checks, (lambda: validate(response)) if validate else None)
         except Exception as error:
@@ -208,7 +246,7 @@ def _carry_out(
         request.meta[SETTLED] = settled
         return response
     if not settled.ticket.batch:
-        return response
+        return deliver(middleware.run, request, response, settled)
     content_type = response.headers.get(b"Content-Type", b"") or b""
     if settled.verdict.outcome is Outcome.BLOCKED:
         middleware.run.keep_blocked(settled.result, response.body, content_type.decode("latin-1"))

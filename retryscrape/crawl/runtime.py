@@ -26,6 +26,7 @@ from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 from retryscrape.config import Config, ConfigError
 from retryscrape.crawl.cookies import plain_cookie
 from retryscrape.crawl.keys import COOKIES, SIDE, host_of, ticket_of
+from retryscrape.crawl.wishes import limits_of
 from retryscrape.ledger.records import AttemptRecord, Result
 from retryscrape.policy.attribution import doubtful, shown_twice, signal_for
 from retryscrape.policy.backoff import Backoff, Jitter
@@ -116,6 +117,8 @@ class Run:
         self.arguments: Arguments | None = None
         self.job_id = new_job_id()
         self.scheduler: WaitingScheduler | None = None
+        #: the batch that an ordinary spider names for its requests, or None
+        self.record: str | None = None
         #: the ledger's side of the run, None for spiders without a batch
         self.books: Books | None = None
         #: why the run stops early, or None
@@ -174,7 +177,12 @@ class Run:
 
     def look_for_browser(self) -> None:
         """Take the browser's rungs off the ladder if there is none, with one clear line."""
-        if any(parse_rung(rung).base == "browser" for rung in self.ladder.rungs):
+        ours = "retryscrape.crawl.download.DownloadHandler"
+        handlers = self.crawler.settings.getdict("DOWNLOAD_HANDLERS")
+        if not {handlers.get("http"), handlers.get("https")} & {ours, None}:
+            # the project's own handlers fetch: there is one way to do so, theirs
+            self._use_ladder(self.ladder.available - {"browser"})
+        elif any(parse_rung(rung).base == "browser" for rung in self.ladder.rungs):
             why = self.browser.available()
             if why:
                 self.without_browser(why)
@@ -304,8 +312,18 @@ class Run:
             ticket = ticket_of(request)
             if ticket is not None and ticket.batch:
                 self.note(self.parked(ticket, pause.until, pause.reason, now))
+            else:
+                self.scheduler.turn_away(request)
         if requests:
             logger.info("%s: %d URLs parked (%s)", host, len(requests), pause.reason)
+
+    def too_long(self, request: Request) -> str | None:
+        """Why a request without a row is not waited for; None if it is, or need not wait."""
+        pause, now = self.hosts.pause_of(host_of(request), self.clock()), self.clock()
+        most = limits_of(self.limits, request).max_wait
+        if pause is None or pause.until - now <= most:
+            return None
+        return f"its host is paused for {pause.until - now:.0f} s ({pause.reason})"
 
     def parked(self, ticket: Ticket, until: float, reason: str, now: float) -> Result:
         """The row of a URL that is left to a re-drive: pending if it was not asked at all."""
@@ -343,7 +361,7 @@ class Run:
 
     def note(self, result: Result) -> None:
         """Write a row that no item stands for (parked, or changed afterwards)."""
-        if self.books is not None:
+        if self.books is not None and result.batch_id:
             self.books.writer.submit(result)
 
     def counted(self, outcome: Outcome, decision: Decision) -> None:

