@@ -14,12 +14,12 @@ from typing import Any
 
 from retryscrape.config import unknown_names
 from retryscrape.crawl.arguments import ArgumentError, Arguments
+from retryscrape.crawl.proxyfile import ProxiesError, read_proxies
 from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.webhook import key_of
 from retryscrape.ledger.pages import check_batch_name
 from retryscrape.manifest.read import ManifestError, batch_name, open_manifest, read_rows
 from retryscrape.policy.exits import Pool, PoolRules
-from retryscrape.policy.proxies import ProxyList, parse_proxies
 
 logger = logging.getLogger("retryscrape")
 
@@ -67,7 +67,10 @@ def _check_manifest(arguments: Arguments) -> None:
 
 
 def _pool(run: Run, given: str | tuple[str, ...]) -> Pool:
-    proxies = _read(given)
+    try:
+        proxies = read_proxies(given)
+    except ProxiesError as error:
+        raise UsageProblem(f"Setting RETRYSCRAPE_PROXIES: {error}") from None
     for complaint in proxies.complaints():
         logger.warning("%s", complaint)
     if not proxies.exits:
@@ -75,27 +78,6 @@ def _pool(run: Run, given: str | tuple[str, ...]) -> Pool:
     logger.info("%s", proxies.summary())
     run.secrets.update(word for exit_ in proxies.exits for word in exit_.secrets())
     return Pool(proxies.exits, rng=run.rng, rules=PoolRules())
-
-
-def _read(given: str | tuple[str, ...]) -> ProxyList:
-    if not isinstance(given, str):
-        return parse_proxies(given, "RETRYSCRAPE_PROXIES")
-    path = Path(given).expanduser()
-    if path.is_file():
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError:
-            text = path.read_text(encoding="latin-1")
-        except OSError as error:
-            raise UsageProblem(
-                f"Setting RETRYSCRAPE_PROXIES: {given} cannot be read: {error.strerror}."
-            ) from None
-        return parse_proxies(text.split("\n"), given)
-    if "://" in given or "," in given:
-        return parse_proxies(given.split(","), "RETRYSCRAPE_PROXIES")
-    raise UsageProblem(
-        f"Setting RETRYSCRAPE_PROXIES: no such file: {given} (tried {path.absolute()})."
-    )
 
 
 def _is_plain_file(manifest: str) -> bool:
