@@ -32,6 +32,8 @@ _SETTINGS: dict[str, Any] = {
     "DOWNLOADER": "retryscrape.crawl.downloader.RoomyDownloader",
     # an expected failure of a target is a line, not a traceback
     "RETRY_GIVE_UP_LOG_LEVEL": "INFO",
+    # RETRYSCRAPE_PROGRESS says more once a minute, or live
+    "LOGSTATS_INTERVAL": 0,
 }
 
 #: What is lost when the project keeps its own.
@@ -55,6 +57,7 @@ class Retryscrape:
         self._robots(settings)
         self._default(settings, "ITEM_PIPELINES", "retryscrape.crawl.pipeline.LedgerPipeline", 100)
         self._default(settings, "EXTENSIONS", "retryscrape.crawl.session.Session", 0)
+        self._default(settings, "EXTENSIONS", "retryscrape.crawl.progress.ProgressLine", 10)
         self._handlers(settings)
 
     def _retries(self, settings: BaseSettings) -> None:
