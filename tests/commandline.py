@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["Done", "Project", "project", "until"]
+__all__ = ["Done", "Project", "Started", "project", "until"]
 
 HOME = Path(__file__).parents[1]
 
@@ -47,24 +48,50 @@ class Done:
     err: str
 
 
+class Started:
+    """A command that goes on. Its output goes to a file: a pipe that nobody reads would
+    stop it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self._process, self._log = process, log
+        self.pid = process.pid
+        self.poll = process.poll
+        self.send_signal = process.send_signal
+
+    def said(self) -> str:
+        """Its output so far."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def wait(self) -> Done:
+        """Wait for its end; one that does not end is killed, and the test fails."""
+        try:
+            code = self._process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            pytest.fail(f"it did not end: {self.said()}")
+        return Done(code, "", self.said())
+
+    def kill(self) -> None:
+        """``kill -9``."""
+        self._process.kill()
+        self._process.wait()
+
+
 class Project:
     """This project, with an OUT of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.out = folder / "out"
-        self._started: list[subprocess.Popen[str]] = []
+        self._started: list[Started] = []
 
     def close(self) -> None:
         """End what was started and goes on (a failed test's; a pass is told by its loop)."""
-        for process in self._started:
-            if process.poll() is None:
-                process.terminate()
-                try:
-                    process.communicate(timeout=20)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.communicate()
+        for started in self._started:
+            if started.poll() is None:
+                started.send_signal(signal.SIGTERM)
+                started.send_signal(signal.SIGTERM)
+                started.wait()
 
     def manifest(self, name: str, urls: Iterable[str]) -> Path:
         """A list of URLs as a file."""
@@ -78,19 +105,20 @@ class Project:
         options = [word for item in merged.items() for word in ("-s", "=".join(item))]
         return [sys.executable, "-m", "scrapy", *words, *options]
 
-    def start(self, *words: str, settings: dict[str, str] | None = None) -> subprocess.Popen[str]:
-        """A command that goes on; its output is read with ``communicate``."""
-        process = subprocess.Popen(
-            self.words(*words, settings=settings),
-            cwd=HOME,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self._started.append(process)
-        return process
+    def start(self, *words: str, settings: dict[str, str] | None = None) -> Started:
+        """A command that goes on."""
+        log = self.folder / f"started-{len(self._started)}.log"
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                self.words(*words, settings=settings),
+                cwd=HOME,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+            )
+        self._started.append(Started(process, log))
+        return self._started[-1]
 
     def scrapy(self, *words: str, settings: dict[str, str] | None = None) -> Done:
         """A command, run to its end."""

@@ -117,5 +117,4 @@ def _killed_crawl(rng: random.Random, watch: Watch, project: Project, manifest: 
         time.sleep(rng.uniform(0.0, 0.15))
     running = crawl.poll() is None
     crawl.kill()
-    crawl.communicate()
     return running

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from tests.commandline import *  # noqa: F403
-from tests.commandline import LIMIT, Project, until
+from tests.commandline import Project, until
 from tests.hostile_fixture import *  # noqa: F403
 
 
@@ -89,7 +89,6 @@ def test_what_a_killed_crawl_left_is_crawled_without_a_new_manifest(web, project
     crawl = project.start("crawl", "pages", "-a", f"manifest={manifest}")
     until(lambda: len(web.requests(path="/ok/*")) >= 5)
     crawl.kill()
-    crawl.communicate()
 
     done = project.scrapy("redrive", "m")
 
@@ -111,10 +110,10 @@ def test_a_pass_that_is_killed_does_not_end_the_loop(web, project: Project) -> N
     until(lambda: len(web.requests()) >= before + 3)
     (child,) = _children(loop.pid)
     os.kill(child, signal.SIGKILL)
-    _, err = loop.communicate(timeout=LIMIT)
+    done = loop.wait()
 
-    assert "the pass died (SIGKILL); the loop goes on" in err
-    assert loop.returncode == 0, err
+    assert "the pass died (SIGKILL); the loop goes on" in done.err
+    assert done.code == 0, done.err
     assert loops(project) == [(1, "clean", 2, 0)]
 
 
@@ -132,9 +131,9 @@ def test_ctrl_c_reaches_the_pass_and_the_same_command_goes_on(web, project: Proj
     )
     until(lambda: len(web.requests()) >= before + 3)
     loop.send_signal(signal.SIGINT)
-    _, err = loop.communicate(timeout=LIMIT)
+    done = loop.wait()
 
-    assert loop.returncode == 130, err
+    assert done.code == 130, done.err
     assert loops(project)[0][1] == "interrupted"
     left = len(project.feed("m"))
     assert 0 < left < 30
@@ -152,12 +151,9 @@ def test_a_loop_that_waits_ends_at_once_on_ctrl_c(web, project: Project) -> None
     settings = {"RETRYSCRAPE_MAX_WAIT": "1"}
     project.crawl(manifest, settings=settings)
     loop = project.start("redrive", "m", settings=settings)
-    assert loop.stderr is not None
-    line = loop.stderr.readline()
-    assert "pass 1 of at most 3, in " in line
+    until(lambda: "pass 1 of at most 3, in " in loop.said())
     loop.send_signal(signal.SIGINT)
-    loop.communicate(timeout=LIMIT)
-    assert loop.returncode == 130
+    assert loop.wait().code == 130
     assert loops(project) == [(1, "interrupted", 0, 1)]
 
 
@@ -170,7 +166,6 @@ def test_a_second_loop_and_a_running_crawl_are_named_and_refused(web, project: P
     assert "atch m is being crawled by job nightly-7" in done.err
     assert "Traceback" not in done.err
     crawl.kill()
-    crawl.communicate()
 
 
 def test_a_pass_with_a_wrong_setting_ends_the_loop_with_its_sentence(web, project: Project) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.commandline import *  # noqa: F403
-from tests.commandline import LIMIT, Project, until
+from tests.commandline import Project, until
 from tests.hostile_fixture import *  # noqa: F403
 
 
@@ -21,7 +21,6 @@ def test_the_same_batch_twice_is_refused_with_the_running_jobs_name(web, project
     assert "Traceback" not in second.err
     assert len(web.requests()) == 1  # the second one asked for nothing
     first.kill()
-    first.communicate()
 
 
 def test_two_batches_at_once_share_a_ledger_and_mix_nothing(web, project: Project) -> None:
@@ -32,8 +31,8 @@ def test_two_batches_at_once_share_a_ledger_and_mix_nothing(web, project: Projec
         manifest = project.manifest(f"{name}.txt", [*urls, web.url(f"/status/404?{name}")])
         runs.append(project.start("crawl", "pages", "-a", f"manifest={manifest}"))
     for run in runs:
-        _, err = run.communicate(timeout=LIMIT)
-        assert run.returncode == 0, err
+        done = run.wait()
+        assert done.code == 0, done.err
     for name in names:
         pages = project.sql(
             "SELECT url, page_path FROM entries WHERE batch_id = ? AND status = 'success'", name
@@ -55,8 +54,8 @@ def test_two_shards_of_one_batch_at_once_ask_for_each_url_once(web, project: Pro
         for n in (1, 2)
     ]
     for run in runs:
-        _, err = run.communicate(timeout=LIMIT)
-        assert run.returncode == 0, err
+        done = run.wait()
+        assert done.code == 0, done.err
     assert project.sql("SELECT status, count(*) FROM entries GROUP BY 1") == [("success", 120)]
     assert len(web.requests()) == 120
     assert len((project.out / "m" / "index.tsv").read_text().splitlines()) == 120
