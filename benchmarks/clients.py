@@ -29,6 +29,8 @@ ANSWER = (
     b"Vary: Accept-Encoding\r\nContent-Length: %d\r\n\r\n%b" % (len(PAGE), PAGE)
 )
 OURS = ("asyncio", "http11")
+#: Seconds of CPU, seconds.
+Usage = tuple[float, float]
 LIBRARIES = ("aiohttp", "impit", "pycurl")
 
 
@@ -143,8 +145,8 @@ def _pycurl(site: str, proxy: str | None, pages: int) -> None:
         multi.select(1.0)
 
 
-def engine(name: str, port: int, proxied: bool, pages: int) -> None:
-    """A client as the download handler of a Scrapy crawl that keeps nothing."""
+def engine(name: str, port: int, proxied: bool, pages: int) -> Usage:
+    """A client as the download handler of a Scrapy crawl that keeps nothing; when it began."""
     import scrapy
     from scrapy.core.downloader.handlers.base import BaseDownloadHandler
     from scrapy.crawler import AsyncCrawlerProcess
@@ -166,9 +168,16 @@ def engine(name: str, port: int, proxied: bool, pages: int) -> None:
         async def close(self) -> None:
             await self.client.close()
 
+    begun = []
+
     class Spider(scrapy.Spider):
         name = "bench"
         start_urls = [f"http://127.0.0.1:{port}/{number}" for number in range(pages)]  # noqa: RUF012
+
+        async def start(self) -> Any:
+            begun.append(_now())
+            async for request in super().start():
+                yield request
 
         def parse(self, response: Any) -> None:
             assert len(response.body) == len(PAGE)
@@ -185,21 +194,18 @@ def engine(name: str, port: int, proxied: bool, pages: int) -> None:
     process = AsyncCrawlerProcess(settings)
     process.crawl(Spider)
     process.start()
+    return begun[0]
 
 
 def one_case(where: str, name: str, port: int, proxied: bool, pages: int) -> None:
     """Run one case in this process; print pages per CPU second and per second."""
-    if where == "engine":
-        before = _now()
-        engine(name, port, proxied, pages)
-    else:
-        before = _bare(name, port, proxied, pages)
+    before = (engine if where == "engine" else _bare)(name, port, proxied, pages)
     cpu, wall = (after - start for after, start in zip(_now(), before, strict=True))
     print(json.dumps({"per_cpu": pages / cpu, "per_second": pages / wall}), flush=True)
     os._exit(0)  # the reactor was started without its own end
 
 
-def _bare(name: str, port: int, proxied: bool, pages: int) -> tuple[float, float]:
+def _bare(name: str, port: int, proxied: bool, pages: int) -> Usage:
     """When the pages began: imports and start-up belong to no page."""
     from scrapy.utils.reactor import install_reactor
 
@@ -214,7 +220,7 @@ def _bare(name: str, port: int, proxied: bool, pages: int) -> tuple[float, float
     return before
 
 
-def _now() -> tuple[float, float]:
+def _now() -> Usage:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime, time.perf_counter()
 

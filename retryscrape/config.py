@@ -260,7 +260,12 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("LEASE", 60.0, _number(1), "seconds that a worker's claim on rows holds"),
     Setting("PROGRESS", "auto", _progress, "live line on a terminal, else a log line a minute"),
-    Setting("HTTP_CLIENT", "auto", _text, "client of the plain rung"),
+    Setting(
+        "HTTP_CLIENT",
+        "auto",
+        _choice("auto", "asyncio", "http11"),
+        "client of the plain rung: the fastest that can run (auto), our own, or Scrapy's",
+    ),
     Setting(
         "WEBHOOK",
         None,

@@ -185,7 +185,7 @@ def test_no_header_smuggles_another_one_in(name: bytes, value: bytes):
     ("url", "host", "port", "netloc", "target"),
     [
         ("http://h.test", "h.test", 80, "h.test", "/"),
-        ("HTTPS://H.test:8443?a#b", "h.test", 8443, "H.test:8443", "/?a"),
+        ("HTTPS://H.test:8443?a#b", "h.test", 8443, "h.test:8443", "/?a"),
         (
             "https://u:p%40@h.test/a;b?c=http://x@y/#z",
             "h.test",
@@ -193,6 +193,7 @@ def test_no_header_smuggles_another_one_in(name: bytes, value: bytes):
             "h.test",
             "/a;b?c=http://x@y/",
         ),
+        ("https://h.test:443/", "h.test", 443, "h.test", "/"),
         ("http://[::1]:81/a", "::1", 81, "[::1]:81", "/a"),
     ],
 )

@@ -15,7 +15,8 @@ from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
 from scrapy.utils.test import get_crawler
 
-from retryscrape.config import ConfigError
+from retryscrape.config import Config, ConfigError
+from retryscrape.crawl.clients import CLIENTS as CLIENTS_BY_NAME
 from retryscrape.crawl.clients import make_client
 from retryscrape.crawl.clients.connection import Connection
 from retryscrape.crawl.clients.pool import IDLE, Pool
@@ -89,6 +90,11 @@ def with_site(client: str, use, *replies: bytes, close: bool = False, settings=N
 def test_an_unknown_client_is_a_wrong_setting():
     with pytest.raises(ConfigError, match=r"RETRYSCRAPE_HTTP_CLIENT.*asyncio, auto, http11.*curly"):
         make_client("curly", get_crawler())
+
+
+@pytest.mark.parametrize("name", sorted(CLIENTS_BY_NAME))
+def test_the_setting_takes_every_client_that_there_is(name: str):
+    assert Config.from_settings({"RETRYSCRAPE_HTTP_CLIENT": name}).http_client == name
 
 
 @both

@@ -173,9 +173,13 @@ class Connection(asyncio.Protocol):
 
     def _send(self, data: bytes, above: int) -> None:
         """Through the layers below ``above``, and out."""
-        for index in range(above - 1, -1, -1):
-            self._layers[index].send(data)
-            data = self._layers[index].outgoing()
+        try:
+            for layer in reversed(self._layers[:above]):
+                layer.send(data)
+                data = layer.outgoing()
+        except ssl.SSLError as error:
+            self._fail("tls", _sentence(error))
+            return
         self.bytes += len(data)
         if self._transport is not None and not self.lost:
             self._transport.write(data)

@@ -15,7 +15,8 @@ _NOT_IN_A_LINE = re.compile(r"[^\x21-\x7e]")
 
 
 class Address(NamedTuple):
-    """Where a URL leads: ``host`` has no brackets, ``netloc`` no user, ``target`` no fragment."""
+    """Where a URL leads: ``host`` has no brackets, ``target`` no fragment, ``netloc`` neither
+    a user nor the scheme's own port (what browsers say in ``Host``)."""
 
     scheme: str
     host: str
@@ -67,6 +68,8 @@ def _place(scheme: str, netloc: str) -> tuple[str, str, int, str]:
     if _NOT_IN_A_LINE.search(netloc):
         raise ValueError("the URL's host has characters that no host has")
     parts = urlsplit(f"//{netloc}")
-    if not parts.hostname:
+    host, port = parts.hostname, parts.port or _PORTS[scheme]
+    if not host:
         raise ValueError("the URL has no host")
-    return scheme, parts.hostname, parts.port or _PORTS[scheme], netloc
+    netloc = f"[{host}]" if ":" in host else host
+    return scheme, host, port, netloc if port == _PORTS[scheme] else f"{netloc}:{port}"
