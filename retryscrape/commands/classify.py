@@ -10,9 +10,9 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from retryscrape.crawl.arguments import ArgumentError, Arguments
-from retryscrape.crawl.saved import SavedPageError, fetch_page, load_page
+from retryscrape.crawl.saved import SavedPageError, fetch_page, load_page, render_page
 from retryscrape.policy.classify import classify, classify_redirect
-from retryscrape.policy.outcomes import Page, Verdict
+from retryscrape.policy.outcomes import Checks, Page, Verdict
 
 
 class Command(ScrapyCommand):
@@ -40,6 +40,9 @@ class Command(ScrapyCommand):
         )
         parser.add_argument("--url", help="URL that a saved page was fetched from")
         parser.add_argument("--min-text", default="500", help="visible characters (default 500)")
+        parser.add_argument(
+            "--render", action="store_true", help="render a live URL too: before and after"
+        )
         parser.add_argument("--require", help="CSS selector that a good page must match")
         parser.add_argument("--final-host", help="host that a good page must end on")
 
@@ -67,6 +70,22 @@ class Command(ScrapyCommand):
             return
         wall = classify_redirect(page) if 300 <= page.status < 400 else None
         self._show(page, wall or classify(page, checks))
+        if opts.render:
+            self._render(args[0], checks)
+
+    def _render(self, url: str, checks: Checks) -> None:
+        """The verdict on what a browser makes of it."""
+        assert self.settings is not None
+        if not url.lower().startswith(("http://", "https://")):
+            raise UsageError("--render needs a URL, not a file", print_help=False)
+        print("\nrendered:")
+        try:
+            page = render_page(url, self.settings, checks)
+        except SavedPageError as error:
+            print(f"scrapy classify: {error}", file=sys.stderr)
+            self.exitcode = 1
+            return
+        self._show(page, classify(page, checks))
 
     @staticmethod
     def _show(page: Page, verdict: Verdict) -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urljoin
 
+from scrapy import Request
+from scrapy.http import Response
+from scrapy.statscollectors import DummyStatsCollector
+
+from retryscrape.crawl.adapt import page_of
+from retryscrape.crawl.faults import FetchError
 from retryscrape.policy.decode import Fault, decode_body
-from retryscrape.policy.outcomes import Page
+from retryscrape.policy.outcomes import Checks, Page
 
 
 class SavedPageError(ValueError):
@@ -114,3 +122,35 @@ def _page(url: str, answer: Any, limit: int) -> Page:
     if not isinstance(decoded, Fault):
         body = decoded
     return Page(status=answer.status, url=url, headers=fields, body=body)
+
+
+#: Seconds for a page that ``scrapy classify --render`` renders.
+RENDER = 60.0
+
+
+def render_page(url: str, settings: Any, checks: Checks) -> Page:
+    """What a browser makes of a URL, without proxies. Raises SavedPageError."""
+    from retryscrape.crawl.browser.handler import Browser
+    from retryscrape.crawl.browser.options import BrowserOptions
+
+    async def rendered() -> Response:
+        options = BrowserOptions.from_settings(
+            settings, enough_text=checks.min_text, require=checks.require
+        )
+        crawler: Any = SimpleNamespace(settings=settings)
+        crawler.stats = DummyStatsCollector(crawler)
+        browser = Browser(crawler, options)
+        try:
+            why = browser.available()
+            if why:
+                raise SavedPageError(why)
+            return await browser.fetch(
+                Request(url), proxy=None, host=url, escalated=False, timeout=RENDER
+            )
+        finally:
+            await browser.close()
+
+    try:
+        return page_of(asyncio.run(rendered()), rendered=True)
+    except FetchError as error:
+        raise SavedPageError(f"{url} cannot be rendered: {error}.") from None
