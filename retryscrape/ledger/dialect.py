@@ -39,6 +39,16 @@ _PRAGMAS = (
     f"PRAGMA busy_timeout={int(BUSY_TIMEOUT * 1000)}",
 )
 
+_SQLITE_NOW = "((julianday('now') - 2440587.5) * 86400.0)"
+_POSTGRES_NOW = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
+
+# As busy_timeout does, a wait for another process's lock ends; and so does the transaction
+# of a process that was stopped in the middle of it, or whose machine is gone.
+_POSTGRES_SETTINGS = (
+    f"SET lock_timeout = '{BUSY_TIMEOUT:g}s'",
+    f"SET idle_in_transaction_session_timeout = '{BUSY_TIMEOUT:g}s'",
+)
+
 # SQLite's primary result codes (sqlite.org/rescode.html): sentence, worth trying again.
 _SQLITE_SENTENCES: dict[int, tuple[str, bool]] = {
     sqlite3.SQLITE_BUSY: (f"is locked by another process for more than {BUSY_TIMEOUT:g} s", True),
@@ -81,12 +91,18 @@ class Dialect:
         #: How a statement names its parameters, and what locks the rows it selects.
         self.placeholder = "?" if self.sqlite else "%s"
         self.for_update = "" if self.sqlite else " FOR UPDATE"
+        self.skip_locked = "" if self.sqlite else " FOR UPDATE SKIP LOCKED"
+        #: The database's own clock, in epoch seconds.
+        self.now = _SQLITE_NOW if self.sqlite else _POSTGRES_NOW
         self.name = self.url.database or "" if self.sqlite else _shown(self.url)
 
     def engine(self) -> Engine:
         """A new engine; nothing is connected yet. Raises LedgerError without a driver."""
         try:
-            engine = create_engine(self.url, pool_size=5, max_overflow=20)
+            # A look before use: a server that was restarted is met again without an error.
+            engine = create_engine(
+                self.url, pool_size=5, max_overflow=20, pool_pre_ping=not self.sqlite
+            )
         except (ImportError, NoSuchModuleError):
             raise LedgerError(
                 f"ledger {self.name}: no driver for this database is installed"
@@ -95,6 +111,8 @@ class Dialect:
         if self.sqlite:
             event.listen(engine, "connect", _on_sqlite_connect)
             event.listen(engine, "begin", _on_sqlite_begin)
+        else:
+            event.listen(engine, "connect", _on_postgres_connect)
         return engine
 
     def prepare(self, engine: Engine) -> None:
@@ -171,6 +189,16 @@ def _shown(url: URL) -> str:
     return url.set(query={}).render_as_string(hide_password=True)
 
 
+def passwords(url_or_path: str) -> set[str]:
+    """What of a database URL no output may show; nothing for one that cannot be read."""
+    try:
+        url = _parse(url_or_path)
+    except LedgerError:
+        return set()
+    inside = (url.query.get(name) for name in ("password", "sslpassword"))
+    return {word for word in (url.password, *inside) if isinstance(word, str) and word}
+
+
 def _secrets(url: URL) -> list[str]:
     values = [url.password] if isinstance(url.password, str) else []
     return values + [value for value in url.query.values() if isinstance(value, str)]
@@ -182,6 +210,12 @@ def _on_sqlite_connect(connection: Any, _record: Any) -> None:
     connection.isolation_level = None
     for pragma in _PRAGMAS:
         connection.execute(pragma)
+
+
+def _on_postgres_connect(connection: Any, _record: Any) -> None:
+    for statement in _POSTGRES_SETTINGS:
+        connection.execute(statement)
+    connection.commit()
 
 
 def _on_sqlite_begin(connection: Connection) -> None:

@@ -1,8 +1,8 @@
 """The tables of the ledger, and how older ledgers are brought up to them.
 
 DESIGN.md section 4 is the source of names and columns: they are a contract.
-``reads``, ``redrives`` and ``schema_version`` are our own, and so are ``jobs.spider``,
-``jobs.arguments`` and ``jobs.settings``.
+``reads``, ``redrives``, ``workers``, ``claims`` and ``schema_version`` are our own, and
+so are ``jobs.spider``, ``jobs.arguments`` and ``jobs.settings``.
 """
 
 from __future__ import annotations
@@ -230,6 +230,44 @@ reads = Table(
     PrimaryKeyConstraint("batch_id", "manifest", "shard"),
 )
 
+# Workers of a batch that are alive, and until when unless they renew it (epoch seconds of
+# the database); ``since`` is when the draining they take part in began.
+workers = Table(
+    "workers",
+    metadata,
+    _key("batch_id"),
+    _key("worker"),
+    Column("since", Double, nullable=False),
+    Column("until", Double, nullable=False),
+    PrimaryKeyConstraint("batch_id", "worker"),
+)
+
+# Who has the rows of a host; ``done`` is when they were last drained.
+claims = Table(
+    "claims",
+    metadata,
+    _key("batch_id"),
+    _key("host"),
+    Column("worker", _KEY),
+    _amount("done"),
+    PrimaryKeyConstraint("batch_id", "host"),
+)
+Index(
+    "claims_free",
+    claims.c.batch_id,
+    claims.c.done,
+    claims.c.host,
+    sqlite_where=claims.c.worker.is_(None),
+    postgresql_where=claims.c.worker.is_(None),
+)
+Index(
+    "claims_held",
+    claims.c.batch_id,
+    claims.c.worker,
+    sqlite_where=claims.c.worker.is_not(None),
+    postgresql_where=claims.c.worker.is_not(None),
+)
+
 schema_version = Table(
     "schema_version",
     metadata,
@@ -248,6 +286,11 @@ def _remember_arguments_and_loops(connection: Connection) -> None:
     _add_columns(connection, jobs, "spider", "arguments", "settings")
 
 
+def _make_room_for_workers(connection: Connection) -> None:
+    workers.create(connection, checkfirst=True)
+    claims.create(connection, checkfirst=True)
+
+
 def _add_columns(connection: Connection, table: Table, *names: str) -> None:
     """Text columns that an older ledger lacks (a new one was made with them)."""
     there = {column["name"] for column in inspect(connection).get_columns(table.name)}
@@ -260,6 +303,7 @@ def _add_columns(connection: Connection, table: Table, *names: str) -> None:
 MIGRATIONS: tuple[tuple[str, Callable[[Connection], None]], ...] = (
     ("create the tables", _create_tables),
     ("remember arguments and re-drives", _remember_arguments_and_loops),
+    ("claims of workers", _make_room_for_workers),
 )
 
 

@@ -1,0 +1,257 @@
+"""Which worker has which hosts of a batch: claims with a lease. The rows stay where they are.
+
+A host's rows belong to one worker at a time, so that pauses, delays and limits per
+host hold over all workers as they hold in one process. No clock of a worker counts
+here: leases end by the database's.
+"""
+
+# ruff: noqa: S608 (statements are made of names that are written here; values are bound)
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, inspect, text
+
+from retryscrape.ledger.records import Known
+from retryscrape.ledger.rows import KNOWN_COLUMNS, clean, to_known
+from retryscrape.ledger.store import Ledger
+from retryscrape.ledger.times import iso
+
+#: Where the rows of a host begin: before every line and URL.
+START = (-1, "")
+_BY_HOST = (
+    "CREATE INDEX entries_by_host ON entries (batch_id, host, line, url) WHERE status <> 'success'"
+)
+#: Free hosts are counted no further than this: enough to share them out fairly.
+COUNTED = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which rows a worker asks for. ``now`` is an epoch second, ``max_wait`` seconds."""
+
+    now: float
+    max_wait: float
+    include_permanent: bool = False
+
+
+class Claims:
+    """One worker's view of the claims on a batch. Every method is one transaction."""
+
+    def __init__(self, ledger: Ledger, batch_id: str, *, lease: float) -> None:
+        self.ledger, self.batch_id, self.lease = ledger, batch_id, lease
+        self.worker = ""
+        #: epoch second at which this draining of the batch began: a row that has failed
+        #: since is left to the next one
+        self.since = 0.0
+        self._now = ledger.dialect.now
+
+    def join(self, worker: str) -> None:
+        """Begin under a name of one's own, with nothing claimed. Workers that are alive
+        at the same time drain the batch together: they have one beginning."""
+        with self.ledger.writing() as connection:
+            _prepare(connection, self.ledger)
+            suffix = self.ledger.dialect.for_update
+            self._run(connection, f"SELECT 1 FROM batches WHERE batch_id = :batch{suffix}")
+            self._bury(connection)
+            together, now = self._run(
+                connection, f"SELECT min(since), {self._now} FROM workers WHERE batch_id = :batch"
+            ).one()
+            known = [moment for moment in (self.since, together) if moment]
+            self.worker, self.since = worker, min(known, default=now)
+            self._run(
+                connection,
+                "INSERT INTO workers (batch_id, worker, since, until)"
+                f" VALUES (:batch, :me, :since, {self._now} + :lease)",
+            )
+            add_hosts(connection, self.batch_id)
+
+    def renew(self) -> bool:
+        """Hold on for another lease; false if it has ended and all claims are lost."""
+        with self.ledger.writing() as connection:
+            return self._renew(connection)
+
+    def take(self, most: int) -> list[str] | None:
+        """Claim up to ``most`` free hosts that are not drained yet, and renew the lease.
+
+        Fewer when few are left, so that all workers get some. None if the lease is lost.
+        """
+        with self.ledger.writing() as connection:
+            if not self._renew(connection):
+                return None
+            self._bury(connection)
+            hosts = self._free(connection, self._share(connection, most))
+            if hosts:
+                change = "UPDATE claims SET worker = :me WHERE batch_id = :batch AND host IN :hosts"
+                self._run(connection, change, hosts=hosts)
+            return hosts
+
+    def rows(
+        self, after: Mapping[str, tuple[int, str]], wanted: Wanted, limit: int
+    ) -> dict[str, list[Known]]:
+        """The next rows of these hosts, at most ``limit`` each, in the order of the manifest.
+        ``after`` says for each host the last row (line, URL) that was read, or ``START``."""
+        found: dict[str, list[Known]] = {host: [] for host in after}
+        for known in self._search(after, wanted, limit, parked=True):
+            found[known.host].append(known)
+        return found
+
+    def unfinished(self, hosts: Collection[str], wanted: Wanted) -> set[str]:
+        """Those of ``hosts`` that still have a row to be done in this draining."""
+        if not hosts:
+            return set()
+        after = dict.fromkeys(hosts, START)
+        return {known.host for known in self._search(after, wanted, 1, parked=False)}
+
+    def finish(self, hosts: Sequence[str]) -> None:
+        """Give back hosts that are drained: nobody takes them again before the next draining."""
+        change = (
+            f"UPDATE claims SET worker = NULL, done = {self._now}"
+            " WHERE batch_id = :batch AND worker = :me AND host IN :hosts"
+        )
+        with self.ledger.writing() as connection:
+            self._run(connection, change, hosts=list(hosts))
+
+    def pending(self) -> bool:
+        """Whether hosts are left that others hold (and may yet give back), or that are free."""
+        query = (
+            "SELECT 1 FROM claims WHERE batch_id = :batch"
+            " AND (worker <> :me OR (worker IS NULL AND done < :since)) LIMIT 1"
+        )
+        with self.ledger.reading() as connection:
+            return self._run(connection, query).first() is not None
+
+    def alone(self) -> bool:
+        """Whether no other worker is on the batch."""
+        query = "SELECT 1 FROM workers WHERE batch_id = :batch AND worker <> :me LIMIT 1"
+        with self.ledger.reading() as connection:
+            return self._run(connection, query).first() is None
+
+    def leave(self) -> None:
+        """Give everything back at once: nobody has to wait for the lease's end."""
+        with self.ledger.writing() as connection:
+            self._release(connection, [self.worker])
+
+    # --- inside a transaction --------------------------------------------------
+
+    def _renew(self, connection: Connection) -> bool:
+        change = (
+            f"UPDATE workers SET until = {self._now} + :lease"
+            f" WHERE batch_id = :batch AND worker = :me AND until > {self._now}"
+        )
+        return bool(self._run(connection, change).rowcount)
+
+    def _bury(self, connection: Connection) -> None:
+        """Take their claims from workers whose lease has ended.
+
+        Their row is locked and deleted, so that a renewal under way either comes first
+        and counts, or finds nothing to renew: a worker is alive if it has a row.
+        """
+        query = f"SELECT worker FROM workers WHERE batch_id = :batch AND until <= {self._now}"
+        query += self.ledger.dialect.skip_locked
+        dead = [row.worker for row in self._run(connection, query)]
+        if dead:
+            self._release(connection, dead)
+
+    def _release(self, connection: Connection, workers: list[str]) -> None:
+        for change in (
+            "UPDATE claims SET worker = NULL WHERE batch_id = :batch AND worker IN :workers",
+            "DELETE FROM workers WHERE batch_id = :batch AND worker IN :workers",
+        ):
+            self._run(connection, change, workers=workers)
+
+    def _share(self, connection: Connection, most: int) -> int:
+        """How many hosts to take: half of an even share, for others may come or be faster."""
+        query = (
+            "SELECT (SELECT count(*) FROM (SELECT 1 FROM claims WHERE batch_id = :batch"
+            f" AND worker IS NULL AND done < :since LIMIT {COUNTED}) AS free),"
+            " (SELECT count(*) FROM workers WHERE batch_id = :batch)"
+        )
+        free, workers = self._run(connection, query).one()
+        return min(most, max(1, math.ceil(free / (2 * max(1, workers)))))
+
+    def _free(self, connection: Connection, limit: int) -> list[str]:
+        query = (
+            "SELECT host FROM claims WHERE batch_id = :batch AND worker IS NULL"
+            " AND done < :since ORDER BY done, host LIMIT :limit"
+        )
+        found = self._run(connection, query + self.ledger.dialect.skip_locked, limit=limit)
+        return [row.host for row in found]
+
+    def _search(
+        self, after: Mapping[str, tuple[int, str]], wanted: Wanted, limit: int, *, parked: bool
+    ) -> list[Known]:
+        """One statement for all hosts: each is a short walk along the index."""
+        values: dict[str, Any] = {"failed": iso(self.since), "limit": limit}
+        values["due"] = wanted.now + wanted.max_wait
+        parts = []
+        for number, (host, (line, url)) in enumerate(after.items()):
+            values |= {f"h{number}": clean(host), f"l{number}": line, f"u{number}": clean(url)}
+            parts.append(_part(number, wanted, parked=parked))
+        with self.ledger.reading() as connection:
+            found = self._run(connection, " UNION ALL ".join(parts), **values)
+            return [to_known(row) for row in found]
+
+    def _run(self, connection: Connection, statement: str, **values: Any) -> Any:
+        everything = {
+            "batch": self.batch_id,
+            "me": self.worker,
+            "since": self.since,
+            "lease": self.lease,
+            **values,
+        }
+        made = text(statement)
+        lists = [bindparam(k, expanding=True) for k, v in values.items() if isinstance(v, list)]
+        made = made.bindparams(*lists) if lists else made
+        return connection.execute(made, {k: everything[k] for k in made._bindparams})
+
+
+def add_hosts(connection: Connection, batch_id: str) -> None:
+    """A claim for every host that has open rows and none yet. One step a host, not one a row."""
+    step = "SELECT min(host) FROM entries WHERE batch_id = :batch AND status <> 'success'"
+    statement = (
+        f"INSERT INTO claims (batch_id, host) WITH RECURSIVE open_hosts(host) AS ("
+        f"{step} AND host > '' UNION ALL SELECT ({step} AND host > open_hosts.host)"
+        " FROM open_hosts WHERE host IS NOT NULL)"
+        " SELECT :batch, host FROM open_hosts WHERE host IS NOT NULL"
+        " ON CONFLICT (batch_id, host) DO NOTHING"
+    )
+    connection.execute(text(statement), {"batch": batch_id})
+
+
+def reopen_hosts(ledger: Ledger, batch_id: str, hosts: Collection[str]) -> None:
+    """Hosts that got new rows: workers that are draining the batch take them (again)."""
+    rows = [{"batch": batch_id, "host": clean(host)} for host in sorted(hosts) if host]
+    statement = (
+        "INSERT INTO claims (batch_id, host) VALUES (:batch, :host)"
+        " ON CONFLICT (batch_id, host) DO UPDATE SET done = 0"
+    )
+    if rows:
+        with ledger.writing() as connection:
+            connection.execute(text(statement), rows)
+
+
+def _prepare(connection: Connection, ledger: Ledger) -> None:
+    """The index by host, when the first worker comes: without workers nobody needs it, and
+    it costs each result a third more time."""
+    ledger.dialect.lock_schema(connection)
+    known = {index["name"] for index in inspect(connection).get_indexes("entries")}
+    if "entries_by_host" not in known:
+        connection.exec_driver_sql(_BY_HOST)
+
+
+def _part(number: int, wanted: Wanted, *, parked: bool) -> str:
+    """One host's rows that are to be done: never asked, or failed before this draining."""
+    failed = "outcome <> 'rejected'" if wanted.include_permanent else "error_class <> 'permanent'"
+    due = "" if parked else " AND (not_before IS NULL OR not_before <= :due)"
+    return (
+        f"SELECT * FROM (SELECT {', '.join(KNOWN_COLUMNS)} FROM entries"
+        f" WHERE batch_id = :batch AND host = :h{number} AND status <> 'success'"
+        f" AND (line, url) > (:l{number}, :u{number}){due}"
+        f" AND (status = 'pending' OR ({failed}"
+        " AND (last_error_at IS NULL OR last_error_at < :failed)))"
+        f" ORDER BY line, url LIMIT :limit) AS part{number}"
+    )
