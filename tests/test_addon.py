@@ -17,6 +17,7 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from retryscrape.addon import Retryscrape
+from retryscrape.crawl.wishes import KEYS, retries_of
 from retryscrape.hostile.process import WebHandle
 from tests.hostile_fixture import hostile_session, proxies_file, web
 
@@ -319,6 +320,11 @@ def test_a_retry_middleware_of_their_own_stays_with_a_warning(
     ]
 
 
+def test_every_wish_of_a_request_is_documented() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "reference" / "meta.md").read_text()
+    assert [key for key in KEYS if f"| `{key}` |" not in page] == []
+
+
 @pytest.mark.parametrize(
     ("own", "cap"),
     [({}, None), ({"RETRY_TIMES": 4}, 4), ({"RETRY_ENABLED": False, "RETRY_TIMES": 4}, 0)],
@@ -326,6 +332,4 @@ def test_a_retry_middleware_of_their_own_stays_with_a_warning(
 def test_scrapys_retry_settings_are_honoured_where_the_project_sets_them(
     own: dict[str, Any], cap: int | None
 ) -> None:
-    from retryscrape.crawl.wishes import retries_of
-
     assert retries_of(get_crawler(settings_dict=own).settings) == cap

@@ -49,7 +49,8 @@ _THEIRS = frozenset({Outcome.EMPTY, Outcome.INVALID, Outcome.UNEXPECTED})
 
 def adopt(run: Run, request: Request) -> Ticket:
     """The first ticket of a request that came without one."""
-    if "proxy" in request.meta or request.meta.get("playwright"):
+    # a falsy one asks for none, and with proxies nothing ever goes direct
+    if request.meta.get("proxy") or request.meta.get("playwright"):
         request.meta[OWN_PROXY] = request.meta.get("proxy")
     ticket = run.starting(
         Ticket(url=request.url, request_url=request.url, host=host_of(request)), request.url
