@@ -12,8 +12,30 @@ from scrapy.responsetypes import responsetypes
 from retryscrape.crawl.arguments import Arguments
 from retryscrape.ledger.pagecheck import Judge, PageRow
 from retryscrape.policy.classify import classify
-from retryscrape.policy.outcomes import Outcome, Page
+from retryscrape.policy.outcomes import Outcome, Page, Verdict
 from retryscrape.spiders.manifest import ManifestSpider
+
+
+def page_classifier(
+    spidercls: type[Spider], arguments: Mapping[str, str]
+) -> Callable[[Page], Verdict]:
+    """A function that gives today's verdict on a stored page.
+
+    Raises ArgumentError if the arguments are wrong. Errors of the user's ``validate``
+    are a verdict, too: ``no_result``.
+    """
+    checks = Arguments.from_kwargs({**arguments, "urls": "", "batch": "stored"}).checks
+    validate = _validator(spidercls, arguments)
+
+    def classified(page: Page) -> Verdict:
+        last = (lambda: validate(_response(page))) if validate is not None else None
+        try:
+            return classify(page, checks, last)
+        except Exception as error:  # the user's own code
+            reason = f"validate() failed: {type(error).__name__}: {error}"
+            return Verdict(outcome=Outcome.NO_RESULT, http_code=page.status, reason=reason)
+
+    return classified
 
 
 def page_judge(spidercls: type[Spider], arguments: Mapping[str, str]) -> Judge:
@@ -21,18 +43,14 @@ def page_judge(spidercls: type[Spider], arguments: Mapping[str, str]) -> Judge:
 
     Raises ArgumentError if the arguments are wrong.
     """
-    checks = Arguments.from_kwargs({**arguments, "urls": "", "batch": "stored"}).checks
-    validate = _validator(spidercls, arguments)
+    classified = page_classifier(spidercls, arguments)
 
     def judge(row: PageRow, body: bytes) -> str | None:
-        page = _page(row, body)
-        last = (lambda: validate(_response(page))) if validate is not None else None
-        try:
-            verdict = classify(page, checks, last)
-        except Exception as error:  # the user's own code
-            return f"validate() failed: {type(error).__name__}: {error}"
+        verdict = classified(_page(row, body))
         if verdict.outcome is Outcome.OK:
             return None
+        if verdict.outcome is Outcome.NO_RESULT:
+            return verdict.reason
         return f"{verdict.outcome}: {verdict.reason or verdict.evidence or 'by its content'}"
 
     return judge

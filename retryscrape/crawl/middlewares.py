@@ -35,6 +35,7 @@ from retryscrape.crawl.runtime import NO_CHECKS, Run
 from retryscrape.crawl.scheduler import WaitingScheduler
 from retryscrape.crawl.settle import GaveUp, Settled, Settler
 from retryscrape.crawl.wishes import checks_of, limits_of
+from retryscrape.ledger.replay import KEPT_OUTCOMES
 from retryscrape.policy.classify import classify, classify_redirect
 from retryscrape.policy.decode import Fault, decode_body
 from retryscrape.policy.outcomes import At, Outcome, Verdict
@@ -248,8 +249,10 @@ def _carry_out(
     if not settled.ticket.batch:
         return deliver(middleware.run, request, response, settled)
     content_type = response.headers.get(b"Content-Type", b"") or b""
-    if settled.verdict.outcome is Outcome.BLOCKED:
-        middleware.run.keep_blocked(settled.result, response.body, content_type.decode("latin-1"))
+    outcome = settled.verdict.outcome
+    if outcome in KEPT_OUTCOMES:
+        kind = content_type.decode("latin-1")
+        middleware.run.keep_blocked(settled.result, response.body, kind, outcome)
     raise GaveUp(settled)
 
 

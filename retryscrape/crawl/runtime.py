@@ -370,12 +370,15 @@ class Run:
         stats.inc_value(f"retryscrape/attempts/{outcome}")
         stats.inc_value(f"retryscrape/decisions/{decision.action}")
 
-    def keep_blocked(self, row: Result, body: bytes, content_type: str | None) -> None:
-        """Keep the last blocked body of a URL, so that a person can look at one, and what
-        vendors blocked."""
+    def keep_blocked(
+        self, row: Result, body: bytes, content_type: str | None, outcome: Outcome
+    ) -> None:
+        """Keep the last blocked (or invalid) body of a URL, so that a person can look at one
+        and ``scrapy replay`` can judge it again, and what vendors blocked."""
         if self.books is None:
             return
-        self.books.blockers[row.vendor or "no vendor named"] += 1
+        if outcome is Outcome.BLOCKED:
+            self.books.blockers[row.vendor or "no vendor named"] += 1
         if self.config.keep_blocked:
             self.books.keep_blocked(row, body, content_type)
 

@@ -128,16 +128,10 @@ class Reconciler:
         by_reason: dict[str, list[str]] = {}
         for finding in flawed:
             if finding.path and finding.flaw is not Flaw.MISSING:
-                self._set_aside(finding.path)
+                set_aside(self.out, finding.path)
             by_reason.setdefault(f"reconcile: {finding.reason}", []).append(finding.url)
         for reason, urls in by_reason.items():
             self.ledger.reopen(self.batch_id, urls, reason=reason, now=self.now)
-
-    def _set_aside(self, path: str) -> None:
-        target = self.out / path.replace("/pages/", f"/{DAMAGED}/", 1)
-        with contextlib.suppress(FileNotFoundError):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            (self.out / path).replace(target)
 
     # --- pages without a row ---------------------------------------------------
 
@@ -185,7 +179,7 @@ class Reconciler:
                 self.tally.flaws[taken.flaw] += 1
                 self.found(taken)
                 if self.repair:
-                    self._set_aside(path)
+                    set_aside(self.out, path)
                 continue
             successes.append(taken)
             self.tally.restored += 1
@@ -214,6 +208,14 @@ class Reconciler:
     def _report(self, flaw: Flaw, url: str, reason: str) -> None:
         self.tally.flaws[flaw] += 1
         self.found(Finding(flaw=flaw, url=url, path=None, reason=reason))
+
+
+def set_aside(out: Path, path: str) -> None:
+    """Move a page that is no good to ``OUT/BATCH/damaged``; ``path`` is relative to OUT."""
+    target = out / path.replace("/pages/", f"/{DAMAGED}/", 1)
+    with contextlib.suppress(FileNotFoundError):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (out / path).replace(target)
 
 
 def _restored(row: Result, page: PageRow, body: bytes) -> Result:
