@@ -57,5 +57,9 @@ class Redrive(_Late):
     module = "redrive"
 
 
+class Replay(_Late):
+    module = "replay"
+
+
 class Report(_Late):
     module = "report"
