@@ -234,6 +234,18 @@ def test_their_cookies_stay_with_them(shop: Any, web: WebHandle) -> None:
     assert "session=abc" in ran.items[0]["text"]
 
 
+def test_files_of_scrapys_pipeline_are_tried_again_as_before(
+    shop: Any, web: WebHandle, tmp_path: Path
+) -> None:
+    settings = {
+        "ITEM_PIPELINES": '{"scrapy.pipelines.files.FilesPipeline": 1}',
+        "FILES_STORE": str(tmp_path / "files"),
+    }
+    ran = shop("pictures", settings, start=web.url("/ok/1"), file=web.url("/status/503/x?times=1"))
+    assert [file["status"] for file in ran.items[0]["files"]] == ["downloaded"]
+    assert len(web.requests(path="/status/503/x*")) == 2
+
+
 # --- a ledger for who names a batch -----------------------------------------------
 
 

@@ -20,6 +20,8 @@ COOKIES = "retryscrape_cookies"
 SLOT = "retryscrape_slot"
 #: How a request without a ledger row was tried so far (robots.txt).
 SIDE = "retryscrape_side"
+#: How often a download of a user's own (FilesPipeline) was tried again, at once.
+AGAIN = "retryscrape_again"
 
 #: The user's own cookie jar, before the exit's name was put in front of it.
 OWN_JAR = "retryscrape_jar"

@@ -17,6 +17,7 @@ from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from retryscrape.config import parse_value
 from retryscrape.crawl.arguments import parse_argument
+from retryscrape.crawl.keys import AGAIN, NO_CACHE
 from retryscrape.policy.decide import Limits
 from retryscrape.policy.ladder import Ladder
 from retryscrape.policy.outcomes import Checks, Outcome
@@ -79,6 +80,34 @@ def retries_of(settings: BaseSettings) -> int | None:
     if own("RETRY_ENABLED") and not settings.getbool("RETRY_ENABLED"):
         return 0
     return settings.getint("RETRY_TIMES") if own("RETRY_TIMES") else None
+
+
+class FileRetries:
+    """Retries of what FilesPipeline and ``engine.download`` fetch, as Scrapy's own settings say.
+
+    They pass by the scheduler, so nothing can wait: a try is repeated at once. robots.txt,
+    which travels the same way, is not tried again (it would hold up its host's pages).
+    """
+
+    def __init__(self, settings: BaseSettings) -> None:
+        self._times = settings.getint("RETRY_TIMES") if settings.getbool("RETRY_ENABLED") else 0
+        self._codes = {int(code) for code in settings.getlist("RETRY_HTTP_CODES")}
+
+    def again(self, request: Request, status: int | None) -> Request | None:
+        """The request once more, after ``status`` or (None) after an error of the network."""
+        meta = request.meta
+        if meta.get("dont_retry") or meta.get("dont_obey_robotstxt"):
+            return None
+        if status is not None and status not in self._codes:
+            return None
+        tried = meta.get(AGAIN, 0)
+        if tried >= int(meta.get("max_retry_times", self._times)):
+            return None
+        again = request.copy()
+        again.dont_filter = True
+        again.meta[AGAIN] = tried + 1
+        again.meta.setdefault("dont_cache", NO_CACHE)
+        return again
 
 
 def refused_retry(request: Request, ticket: Ticket, project_cap: int | None) -> str | None:
