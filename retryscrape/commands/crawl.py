@@ -42,7 +42,9 @@ class Command(ScrapyCrawl):
             return
         self.crawler_process.crawl(crawler, **opts.spargs)
         self.crawler_process.start()
-        self.exitcode = _exit_code(run, failed=self.crawler_process.bootstrap_failed)
+        # A run with rows that cannot say how it ended (a fault of ours) is no success.
+        failed = self.crawler_process.bootstrap_failed or _has_ledger(crawler)
+        self.exitcode = _exit_code(run, failed=failed)
 
 
 def _has_ledger(crawler: Crawler) -> bool:

@@ -200,9 +200,10 @@ class Queries(StateTables):
         last = ""
         while True:
             with self.reading() as connection:
-                found = connection.exec_driver_sql(text, (batch_id, last)).all()
-            for row in found:
-                yield PageRow(*row)
+                result = connection.exec_driver_sql(text, (batch_id, last))
+                found = [PageRow._make(row) for row in result.cursor.fetchall()]
+                result.close()
+            yield from found
             if len(found) < size:
                 return
             last = found[-1].url
