@@ -197,6 +197,7 @@ class Feeder:
             now=self.run.clock(),
             shard=self.books.shard,
         )
+        self.books.skipped["duplicate"] += added.duplicates
         urls = [row.url for row in lines if isinstance(row, Row)]
         known = self.books.ledger.known(batch, urls)
         self._avoid = {}

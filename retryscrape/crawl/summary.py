@@ -66,6 +66,9 @@ def summary(run: Run) -> Iterator[str]:
     if run.pool is not None:
         yield run.pool.describe(run.clock())
     skipped = books.skipped
+    if skipped["duplicate"]:
+        lines = "line" if skipped["duplicate"] == 1 else "lines"
+        yield f"{skipped['duplicate']} duplicate {lines} skipped: a URL has one row"
     if skipped["permanent"]:
         yield (
             f"{skipped['permanent']} permanent failures not asked again "

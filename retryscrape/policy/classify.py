@@ -37,6 +37,8 @@ _PLAIN_REFUSALS = frozenset({402, 407, 451})
 _NO_CONTENT = frozenset({204, 205, 304})
 #: Answers that may say when to come again (a blocked 403 too).
 _MAY_WAIT = frozenset({403, 429, 503})
+#: Characters of a Retry-After that go into the reason.
+SAID = 80
 
 
 def classify(
@@ -165,8 +167,11 @@ def _with_wait(verdict: Verdict, page: Page) -> Verdict:
     """The verdict with Retry-After as sent, where it counts."""
     if page.status not in _MAY_WAIT or "retry-after" not in page.headers:
         return verdict
+    sent = page.headers["retry-after"]
+    said = f"Retry-After: {', '.join(sent)[:SAID]}"
+    reason = f"{verdict.reason}, {said}" if verdict.reason else said
     date = page.header("date") or None
-    return replace(verdict, retry_after=page.headers["retry-after"], date=date)
+    return replace(verdict, retry_after=sent, date=date, reason=reason)
 
 
 def _status_reason(page: Page, outcome: Outcome) -> str:
