@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
+from retryscrape.policy.budget import parse_run_budget
+
 PREFIX = "RETRYSCRAPE_"
 
 
@@ -167,6 +169,17 @@ def _retry_budget(value: Any) -> tuple[float, float] | None:
         raise ValueError('must be "EARNED,CAP" (such as 0.1,10) or off') from None
 
 
+def _run_budget(value: Any) -> str:
+    """As text: what it says in numbers is counted anew in each run."""
+    if isinstance(value, bool):
+        raise ValueError("must be price units, or bytes")
+    if isinstance(value, int | float) and math.isfinite(value):
+        value = format(value, "f")
+    text = ",".join(_list(value))
+    parse_run_budget(text)
+    return text
+
+
 def _proxies(value: Any) -> str | tuple[str, ...]:
     if isinstance(value, str):
         return value.strip()
@@ -207,7 +220,14 @@ SETTINGS: tuple[Setting, ...] = (
         "price units per attempt; a rendered page holds a core about 2.5 times as long",
     ),
     Setting("URL_BUDGET", 12.0, _number(), "price units per URL and pass"),
-    Setting("RUN_BUDGET", None, _optional(_number()), "price units per run"),
+    Setting(
+        "RUN_BUDGET",
+        None,
+        _optional(_run_budget),
+        "what a run may spend: price units (`500`), bytes (`2GB`), bytes of a tier of exits "
+        "(`residential=1.5GB`), or several with commas; then it stops, exit code 1, and all that "
+        "is open is left to a re-drive as `over_budget`",
+    ),
     Setting(
         "RETRY_BUDGET",
         (0.1, 10.0),
@@ -302,7 +322,7 @@ class Config:
     attempts: int
     cost: Mapping[str, float]
     url_budget: float
-    run_budget: float | None
+    run_budget: str | None
     retry_budget: tuple[float, float] | None
     backoff: str
     backoff_base: float

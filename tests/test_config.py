@@ -31,7 +31,7 @@ def test_defaults_are_those_of_the_contract() -> None:
         ("COST", '{"http": 1}', "cost", {"http": 1.0, "browser": 5.0, "api": 0.0}),
         ("RETRY_BUDGET", "off", "retry_budget", None),
         ("REDRIVE_JITTER", "0,1", "redrive_jitter", (0.0, 1.0)),
-        ("RUN_BUDGET", "100", "run_budget", 100.0),
+        ("RUN_BUDGET", "100", "run_budget", "100"),
         ("RUN_BUDGET", "none", "run_budget", None),
         ("PROGRESS", "0", "progress", "off"),
         ("KEEP_BLOCKED", "0", "keep_blocked", False),

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retryscrape.crawl.runtime import Run, UsageProblem, iso
+from retryscrape.crawl.spending import unpaid
 from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.files import write_files
 from retryscrape.ledger.lock import BatchBusyError, BatchLock
@@ -26,6 +27,7 @@ from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.writer import Writer
 from retryscrape.manifest.read import batch_name, open_manifest, read_rows
 from retryscrape.policy.exit_rows import ExitRow as PoolRow
+from retryscrape.policy.outcomes import Status
 from retryscrape.policy.shards import in_shard
 
 if TYPE_CHECKING:
@@ -101,10 +103,33 @@ class Books:
         except OSError as error:
             raise UsageProblem(f"{self.out / batch_id} cannot be used: {error.strerror}.") from None
         self.batches[batch_id] = info
+        self.run.suspicion.know(self.ledger, batch_id)
         if len(self.batches) == 1:
             jobs = self.ledger.jobs_of(batch_id)
             self.job_known = any(job.job_id == self.run.job_id for job in jobs)
             self._start_job(batch_id)
+        return info
+
+    def join(self, batch_id: str) -> BatchInfo:
+        """Open a batch that others fill and work on, too. Raises UsageProblem."""
+        try:
+            folder, job_id = self.out / batch_id, self.run.job_id
+            info = self.ledger.batch_info(batch_id, now=self.run.clock())
+            if info is None:
+                raise UsageProblem(
+                    f"There is no batch {batch_id!r} in the ledger: scrapy load fills one."
+                )
+            self._stack.enter_context(
+                BatchLock.take(folder, batch_id, job_id=job_id, shared=True)
+            )
+        except (LedgerError, BatchBusyError) as error:
+            raise UsageProblem(_sentence(error)) from None
+        except OSError as error:
+            raise UsageProblem(f"{self.out / batch_id} cannot be used: {error.strerror}.") from None
+        self.batches[batch_id] = info
+        if not info.complete:
+            self.unread[batch_id] = info.manifest
+        self._start_job(batch_id)
         return info
 
     def _start_job(self, batch_id: str) -> None:
@@ -137,12 +162,13 @@ class Books:
     def keep(self) -> None:
         """Put down what this run has learned of hosts and exits."""
         self.ledger.save_hosts(merged_hosts(self.run))
-        if self.run.pool is not None:
-            self.ledger.save_exits(map(_exit_row, self.run.pool.snapshot()))
+        self.ledger.save_exits(pool_rows(self.run))
 
     def close(self, reason: str) -> None:
         """Commit what is left, write the feeds, give the locks back. Never raises for the disk."""
         try:
+            if reason == "over_budget":
+                self._leave_unpaid()
             self.writer.close()
             self._disk.shutdown()
             self._put_down(reason)
@@ -155,14 +181,39 @@ class Books:
             self._stack.close()
             self.ledger.close()
 
-    def _put_down(self, reason: str) -> None:
-        self.keep()
+    def _leave_unpaid(self) -> None:
+        """Rows that were read and not asked for: the budget's end is why. Not those of others,
+        and not those that wait for a time of their own."""
+        arguments = self.run.arguments
+        if arguments is None or arguments.work == "ledger":
+            return
+        self.writer.flush()
+        why = self.run.stop_reason or ""
         for batch_id in self.batches:
-            self.ledger.mark_pass(batch_id)
+            for row in self.ledger.failures(batch_id):
+                fresh = row.status is Status.PENDING and row.not_before is None
+                if fresh and in_shard(row.host, arguments.shard):
+                    self.writer.submit(unpaid(replace(row, job_id=self.run.job_id), why))
+
+    def _put_down(self, reason: str) -> None:
+        if self._last_of_many():
+            for batch_id in self.batches:
+                self.ledger.mark_pass(batch_id)
         stats = {k: v for k, v in self.run.crawler.stats.get_stats().items() if plain(v)}
+        stats |= self.run.suspicion.end(self.ledger, self.out, now=self.run.clock())
         self.ledger.finish_job(self.run.job_id, iso(self.run.clock()), reason, stats)
         for batch_id in self.batches:
             self.write_files(batch_id)
+
+    def _last_of_many(self) -> bool:
+        """Leave the other workers, if there may be some; whether this one was the last."""
+        worker = self.run.worker
+        if worker is None:
+            self.keep()
+            return True
+        alone = worker.claims.alone()
+        worker.leave()
+        return alone
 
     def _count(self) -> None:
         """The rows of this process; reading goes well on a full disk, too."""
@@ -222,6 +273,11 @@ def _sentence(error: Exception) -> str:
 
 def _exit_row(row: PoolRow) -> ExitRow:
     return ExitRow(**row._asdict())
+
+
+def pool_rows(run: Run, *, pairs: bool = True) -> list[ExitRow]:
+    """The health of exits; without ``pairs`` in general only. Empty without proxies."""
+    return [_exit_row(row) for row in run.pool.snapshot(pairs=pairs)] if run.pool else []
 
 
 def merged_hosts(run: Run) -> list[HostRow]:

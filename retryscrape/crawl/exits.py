@@ -25,6 +25,7 @@ from retryscrape.crawl.keys import (
     host_of,
 )
 from retryscrape.crawl.runtime import Run
+from retryscrape.crawl.spending import LOOK_AGAIN
 from retryscrape.policy.exits import Exit, Pool
 from retryscrape.policy.ladder import parse_rung
 from retryscrape.policy.ticket import Ticket
@@ -44,10 +45,13 @@ class ExitChooser:
 
     def begin(self, request: Request, ticket: Ticket) -> Request | None:
         """A new attempt: another exit if there is one. A request to be scheduled again
-        if no exit is free now."""
+        if no exit is free now. Raises OverBudget if the run cannot pay for it."""
         now = self.run.clock()
         clear_attempt(request)
         exit_ = None
+        usable = self.run.usable_rung(ticket.rung)
+        if usable != ticket.rung:
+            ticket = replace(ticket, rung=usable)
         if self.run.pool is not None and OWN_PROXY not in request.meta:
             rung = parse_rung(ticket.rung)
             exit_ = self.run.pool.choose(
@@ -59,9 +63,12 @@ class ExitChooser:
             )
             if exit_ is None:
                 return self._later(request, ticket, now)
+        price = self.run.spending.price(ticket.rung, exit_)
+        if not self.run.spending.reserve(price):
+            return self._again(request, ticket, now + LOOK_AGAIN)
         if ticket.attempts == 0 and ticket.prior_passes == 0:
             self.run.retry_budget.first()
-        ticket = replace(ticket, exit=exit_.id if exit_ else None, started=now)
+        ticket = replace(ticket, exit=exit_.id if exit_ else None, started=now, reserved=price)
         request.meta[TICKET] = ticket
         if ticket.rung.startswith("browser"):
             # it follows redirects itself: what it ends on is the answer
@@ -106,12 +113,18 @@ class ExitChooser:
 
     def _later(self, request: Request, ticket: Ticket, now: float) -> Request:
         assert self.run.pool is not None
-        sentence = self.run.pool.exhausted(now)
+        sentence = self.run.pool.all_exhausted()
+        if sentence is None and not self.run.ladder.usable(ticket.rung):
+            sentence = self.run.rungs.lost.get(ticket.rung)
         if sentence:
             raise FetchError("no exit is left", At.PROXY, detail=sentence)
         rung = parse_rung(ticket.rung)
         free = self.run.pool.due(ticket.host, now, tier=rung.tier, country=rung.country)
         due = max(now + EXIT_WAIT, min(free, now + NO_EXIT_WAIT))
+        return self._again(request, ticket, due)
+
+    @staticmethod
+    def _again(request: Request, ticket: Ticket, due: float) -> Request:
         again = request.copy()
         again.dont_filter = True
         again.meta[TICKET] = replace(ticket, not_before=due)

@@ -34,7 +34,8 @@ from retryscrape.crawl.ordinary import adopt, deliver, ended, first_row, judged
 from retryscrape.crawl.runtime import NO_CHECKS, Run
 from retryscrape.crawl.scheduler import WaitingScheduler
 from retryscrape.crawl.settle import GaveUp, Settled, Settler
-from retryscrape.crawl.wishes import checks_of, limits_of
+from retryscrape.crawl.spending import OverBudget
+from retryscrape.crawl.wishes import FileRetries, checks_of, limits_of
 from retryscrape.ledger.replay import KEPT_OUTCOMES
 from retryscrape.policy.classify import classify, classify_redirect
 from retryscrape.policy.decode import Fault, decode_body
@@ -87,7 +88,11 @@ class ExitMiddleware(_Middleware):
         if ticket.started:
             self.exits.hop(request, ticket)
             return None
-        return self.exits.begin(request, ticket)
+        request.meta[TICKET] = ticket
+        try:
+            return self.exits.begin(request, ticket)
+        except OverBudget as over:
+            raise GaveUp(self.settler.over_budget(request, str(over))) from None
 
 
 class PatientExitMiddleware(ExitMiddleware):
@@ -150,6 +155,7 @@ class AttemptMiddleware(_Middleware):
         self.follows = settings.getbool("METAREFRESH_ENABLED")
         self.max_delay = settings.getint("METAREFRESH_MAXDELAY")
         self.ignore_tags = settings.getlist("METAREFRESH_IGNORE_TAGS")
+        self.files = FileRetries(settings)
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         ticket = ticket_of(request)
@@ -158,6 +164,8 @@ class AttemptMiddleware(_Middleware):
         verdict = self._verdict(request, response, ticket)
         if verdict.outcome is not Outcome.BLOCKED and self._refreshes(request, response):
             return response
+        if verdict.outcome is Outcome.OK:
+            verdict = self.run.suspicion.judge(ticket, verdict, page_of(response))
         return _carry_out(self, request, response, verdict)
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
@@ -207,17 +215,19 @@ class AttemptMiddleware(_Middleware):
 
     def _side(self, request: Request, response: Response) -> Request | Response:
         """An exit's fault is tried again at once elsewhere; the answer is passed on."""
-        if self.run.pool is None or SIDE not in request.meta:
-            return response
-        broken = response.status == 407
-        self.run.side_done(request, AUTH_VERDICT if broken else None)
-        return (self._side_again(request) if broken else None) or response
+        if self.run.pool is not None and SIDE in request.meta:
+            broken = response.status == 407
+            self.run.side_done(request, AUTH_VERDICT if broken else None)
+            if broken:
+                return self._side_again(request) or response
+        return self.files.again(request, response.status) or response
 
     def _side_failed(self, request: Request, exception: Exception) -> Request | None:
-        if self.run.pool is None or SIDE not in request.meta:
-            return None
-        self.run.side_done(request, verdict_of(exception, proxied=True))
-        return self._side_again(request)
+        if self.run.pool is not None and SIDE in request.meta:
+            self.run.side_done(request, verdict_of(exception, proxied=True))
+            return self._side_again(request)
+        fault = verdict_of(exception, proxied=False).outcome is Outcome.NETWORK_ERROR
+        return self.files.again(request, None) if fault else None
 
     def _side_again(self, request: Request) -> Request | None:
         used = request.meta[SIDE]

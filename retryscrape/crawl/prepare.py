@@ -15,8 +15,10 @@ from typing import Any
 from retryscrape.config import unknown_names
 from retryscrape.crawl.arguments import ArgumentError, Arguments
 from retryscrape.crawl.proxyfile import ProxiesError, read_proxies
+from retryscrape.crawl.rungs import reserved_tiers
 from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.webhook import key_of
+from retryscrape.ledger.dialect import passwords
 from retryscrape.ledger.pages import check_batch_name
 from retryscrape.manifest.read import ManifestError, batch_name, open_manifest, read_rows
 from retryscrape.policy.exits import Pool, PoolRules
@@ -33,11 +35,16 @@ def prepare(run: Run, kwargs: Mapping[str, Any], *, needs_manifest: bool) -> Non
     if run.problem:
         raise UsageProblem(run.problem)
     run.secrets.update(word for word in (key_of(run.config), run.config.webhook) if word)
+    run.secrets.update(passwords(run.config.ledger) if run.config.ledger else ())
     for sentence in unknown_names(run.crawler.settings):
         logger.warning("%s", sentence)
     if run.pool is None and run.config.proxies is not None:
         run.pool = _pool(run, run.config.proxies)
         run.hosts.rules = replace(run.hosts.rules, exits_needed=min(2, len(run.pool)))
+    run.look_for_exits()
+    if not run.ladder.available:
+        why = "; ".join(dict.fromkeys(run.rungs.lost.values()))
+        raise UsageProblem(f"Setting RETRYSCRAPE_LADDER: no rung can be used: {why}.")
     if not needs_manifest or run.arguments is not None:
         return
     try:
@@ -77,7 +84,9 @@ def _pool(run: Run, given: str | tuple[str, ...]) -> Pool:
         raise UsageProblem(f"Setting RETRYSCRAPE_PROXIES: {proxies.summary()}; nothing is usable.")
     logger.info("%s", proxies.summary())
     run.secrets.update(word for exit_ in proxies.exits for word in exit_.secrets())
-    return Pool(proxies.exits, rng=run.rng, rules=PoolRules())
+    return Pool(
+        proxies.exits, rng=run.rng, rules=PoolRules(reserved=reserved_tiers(run.config.ladder))
+    )
 
 
 def _is_plain_file(manifest: str) -> bool:

@@ -26,15 +26,18 @@ from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 from retryscrape.config import Config, ConfigError
 from retryscrape.crawl.cookies import plain_cookie
 from retryscrape.crawl.keys import COOKIES, SIDE, host_of, ticket_of
+from retryscrape.crawl.rungs import Rungs
+from retryscrape.crawl.spending import LOOK_AGAIN, Spending, unpaid
 from retryscrape.crawl.wishes import limits_of
+from retryscrape.crawl.suspicion import Suspicion
 from retryscrape.ledger.records import AttemptRecord, Result
 from retryscrape.policy.attribution import doubtful, shown_twice, signal_for
 from retryscrape.policy.backoff import Backoff, Jitter
-from retryscrape.policy.budget import RetryBudget, RunBudget
+from retryscrape.policy.budget import RetryBudget
 from retryscrape.policy.decide import Decision, Limits
-from retryscrape.policy.exits import Pool, Signal
+from retryscrape.policy.exits import Exit, Pool, Signal
 from retryscrape.policy.hosts import HostRules, Hosts
-from retryscrape.policy.ladder import Ladder, Learner, parse_rung
+from retryscrape.policy.ladder import Learner, parse_rung
 from retryscrape.policy.outcomes import Checks, ErrorClass, Outcome, Status, Verdict
 from retryscrape.policy.ticket import Ticket
 
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from retryscrape.crawl.books import Books
     from retryscrape.crawl.browser.handler import Browser
     from retryscrape.crawl.scheduler import WaitingScheduler
+    from retryscrape.crawl.worker import Worker
 
 logger = logging.getLogger("retryscrape")
 
@@ -110,9 +114,11 @@ class Run:
         self.retry_budget = (
             RetryBudget(*config.retry_budget) if config.retry_budget else RetryBudget(off=True)
         )
-        self.run_budget = RunBudget(price_limit=config.run_budget)
-        self.ladder = Ladder(config.ladder, frozenset(rung.split(":")[0] for rung in config.ladder))
+        self.spending = Spending(config)
+        self.rungs = Rungs(config.ladder)
+        self.ladder = self.rungs.ladder()
         self.learner = Learner(self.ladder, learn=config.learn)
+        self.suspicion = Suspicion(config.suspect)
         self.pool: Pool | None = None
         self.arguments: Arguments | None = None
         self.job_id = new_job_id()
@@ -121,6 +127,8 @@ class Run:
         self.record: str | None = None
         #: the ledger's side of the run, None for spiders without a batch
         self.books: Books | None = None
+        #: this process among the workers of a batch, None if it has the batch for itself
+        self.worker: Worker | None = None
         #: why the run stops early, or None
         self.stop_reason: str | None = None
         #: the signal that stops it, or None
@@ -181,7 +189,7 @@ class Run:
         handlers = self.crawler.settings.getdict("DOWNLOAD_HANDLERS")
         if not {handlers.get("http"), handlers.get("https")} & {ours, None}:
             # the project's own handlers fetch: there is one way to do so, theirs
-            self._use_ladder(self.ladder.available - {"browser"})
+            self._use_ladder(self.rungs.bases - {"browser"})
         elif any(parse_rung(rung).base == "browser" for rung in self.ladder.rungs):
             why = self.browser.available()
             if why:
@@ -189,13 +197,28 @@ class Run:
 
     def without_browser(self, why: str) -> None:
         """The plain rung goes on alone."""
-        if "browser" in self.ladder.available:
+        if "browser" in self.rungs.bases:
             logger.warning("Rendering is unavailable, the plain rung goes on: %s", why)
-            self._use_ladder(self.ladder.available - {"browser"})
+            self._use_ladder(self.rungs.bases - {"browser"})
 
-    def _use_ladder(self, available: frozenset[str]) -> None:
-        self.ladder = Ladder(self.config.ladder, available)
+    def _use_ladder(self, bases: frozenset[str]) -> None:
+        self.rungs.bases = bases
+        self.ladder = self.rungs.ladder()
         self.learner.use(self.ladder)
+
+    def look_for_exits(self) -> None:
+        """Take rungs that have no exit off the ladder, each with one clear line; those that
+        have some again come back."""
+        for sentence in self.rungs.look(self.pool, self.clock()):
+            logger.warning("%s", sentence)
+        self._use_ladder(self.rungs.bases)
+
+    def usable_rung(self, rung: str) -> str:
+        """The rung itself, or the nearest one that can be used: above it first."""
+        ladder = self.ladder
+        if ladder.usable(rung):
+            return rung
+        return ladder.next(rung) or ladder.lower(rung) or rung
 
     def take_cookies(self, request: Request, ticket: Ticket) -> None:
         """What a challenge has set goes into the plain rung's jar of the same exit, and so
@@ -234,9 +257,15 @@ class Run:
         elapsed = now - ticket.started
         signal = signal_for(verdict, ticket)
         self.pool.done(ticket.exit, ticket.host, now, signal, elapsed, ticket.bytes + size)
-        sentence = self.pool.exhausted(now)
+        sentence = self.pool.all_exhausted()
         if sentence:
             self.stop("no_exit", sentence)
+        elif signal in _EXIT_FAULTS and len(self.rungs.names) > 1:
+            self.look_for_exits()
+
+    def exit_of(self, ticket: Ticket) -> Exit | None:
+        """The exit of the attempt under way; None without one."""
+        return self.pool.get(ticket.exit) if self.pool is not None and ticket.exit else None
 
     def side_done(self, request: Request, verdict: Verdict | None) -> None:
         """A request without a ticket (robots.txt) counts for its exit's health."""
@@ -264,6 +293,8 @@ class Run:
     def due(self, host: str, now: float) -> float:
         """When a request of this host may leave: 0 now, an epoch second, infinity while
         a probe is under way."""
+        if self.spending.full() or (self.worker is not None and not self.worker.sure):
+            return now + LOOK_AGAIN
         due = self.hosts.due(host, now)
         if self.pool is not None and due <= now:
             due = self.pool.due(host, now)
@@ -352,6 +383,10 @@ class Run:
             fields=ticket.fields,
         )
 
+    def left_unpaid(self, ticket: Ticket) -> None:
+        """The row of a request that waited when the run's budget was spent."""
+        self.note(unpaid(self.parked(ticket, 0.0, "", self.clock()), self.stop_reason or ""))
+
     # --- ledger ----------------------------------------------------------------
 
     def attempted(self, record: AttemptRecord) -> None:
@@ -361,8 +396,13 @@ class Run:
 
     def note(self, result: Result) -> None:
         """Write a row that no item stands for (parked, or changed afterwards)."""
-        if self.books is not None and result.batch_id:
+        if self.books is not None and result.batch_id and self.holds(result.host):
             self.books.writer.submit(result)
+
+    def holds(self, host: str) -> bool:
+        """Whether rows of the host are this run's to do (not so when another worker's lease
+        is on them)."""
+        return self.worker is None or self.worker.holds(host)
 
     def counted(self, outcome: Outcome, decision: Decision) -> None:
         """Count an attempt's outcome and what was decided."""
@@ -414,5 +454,8 @@ class Run:
 
 #: Requests without a row are judged by block evidence and status alone.
 NO_CHECKS = Checks(min_text=0)
+
+#: What an exit's own fault looks like to the pool: a rung may have lost its last one.
+_EXIT_FAULTS = frozenset({Signal.DEAD, Signal.AUTH})
 
 _SIDE_TICKET = Ticket(url="", host="", exit="side")

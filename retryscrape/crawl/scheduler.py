@@ -96,6 +96,8 @@ class WaitingScheduler(Scheduler):
 
     def enqueue_request(self, request: Request) -> bool:
         ticket = ticket_of(request)
+        if ticket is not None and ticket.batch and not self.run.holds(ticket.host):
+            return False  # its row is another worker's now
         if ticket is None or not ticket.batch:
             if not request.dont_filter and self.df.request_seen(request):
                 self.df.log(request, self.spider)
@@ -336,6 +338,8 @@ class WaitingScheduler(Scheduler):
             ticket = ticket_of(request)
             if ticket is None or not ticket.batch:
                 self._dqpush(request)
+            elif reason == "over_budget":
+                self.run.left_unpaid(ticket)
         return super().close(reason)
 
     def _count(self, what: str) -> None:

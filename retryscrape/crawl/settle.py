@@ -15,6 +15,7 @@ from scrapy.http import Response
 
 from retryscrape.crawl.keys import NO_CACHE, TICKET, clear_attempt, host_of, ticket_of
 from retryscrape.crawl.runtime import Run, iso
+from retryscrape.crawl.spending import unpaid
 from retryscrape.crawl.wishes import ladder_of, limits_of, refused_retry, retries_of
 from retryscrape.ledger.records import AttemptRecord, Result
 from retryscrape.policy import retry_after
@@ -65,12 +66,18 @@ class Settler:
         pauses = self._tell(ticket, verdict, now, size)
         left = ticket.started > 0
         after = self._aged(ticket, verdict, size, pauses.own) if left else ticket
+        if left:
+            exit_ = run.exit_of(ticket)
+            run.spending.settle(ticket, after.history[-1].cost, exit_, ticket.bytes + size)
         decision = decide(self._scene(request, after, verdict, now, pauses))
         if decision.action is Action.RETRY:
             why = refused_retry(request, after, self.retries)
             decision = replace(decision, action=Action.FAIL, rule=why) if why else decision
         if left:
             self._record(ticket, after, verdict, decision, now, size)
+            over = run.spending.over()
+            if over:
+                run.stop("over_budget", over)
         run.counted(verdict.outcome, decision)
         if decision.action is Action.RETRY:
             return self._next(request, after, decision)
@@ -85,6 +92,8 @@ class Settler:
         ticket = ticket_of(request)
         assert ticket is not None
         self.run.without_browser(why)
+        self.run.spending.settle(ticket, 0.0, None, 0)
+        ticket = replace(ticket, reserved=0.0)
         rung = self.run.ladder.lower(ticket.rung) or self.run.ladder.rungs[0]
         last = ticket.history[-1] if ticket.history else None
         if last is None:
@@ -102,6 +111,19 @@ class Settler:
             html=last.html,
         )
         return self.settle(request, verdict)
+
+    def over_budget(self, request: Request, why: str) -> Settled:
+        """The run has no money for this attempt: it does not leave, and the URL ends here."""
+        ticket = ticket_of(request)
+        assert ticket is not None
+        run, now = self.run, self.run.clock()
+        verdict = Verdict(outcome=Outcome.OVER_BUDGET, reason=why)
+        decision = decide(self._scene(request, ticket, verdict, now, Pauses()))
+        result = run.parked(ticket, 0.0, why, now)
+        over = run.spending.over()
+        if over:
+            run.stop("over_budget", over)
+        return Settled(ticket, verdict, decision, unpaid(result, why), iso(now))
 
     # --- the world is told -----------------------------------------------------
 
@@ -152,6 +174,7 @@ class Settler:
         counts = not lost and not self.run.exit_is_suspect(ticket, verdict)
         # a fault that the exit is to blame for costs what its own faults cost: nothing
         free = lost or (not counts and verdict.outcome is not Outcome.BLOCKED)
+        exit_ = self.run.exit_of(ticket)
         past = Past(
             rung=ticket.rung,
             exit=ticket.exit,
@@ -160,7 +183,7 @@ class Settler:
             kind=verdict.kind,
             vendor=verdict.vendor,
             reason=verdict.reason,
-            cost=0.0 if free else self.run.config.price(ticket.rung),
+            cost=0.0 if free else self.run.spending.price(ticket.rung, exit_, ticket.bytes + size),
             waited=max(0.0, ticket.started - ticket.released) if ticket.released else 0.0,
             html=verdict.html,
             own_wait=own_wait,
@@ -188,14 +211,14 @@ class Settler:
             next_rung=next_rung,
             render_unavailable=next_rung is None and not ladder.last(ticket.rung),
             exits=run.unused_exits(ticket, now),
-            no_exit=run.pool.exhausted(now) if run.pool is not None else None,
+            no_exit=run.pool.all_exhausted() if run.pool is not None else None,
             pause_until=pauses.until,
             owed_until=pauses.owed,
             host_down=run.hosts.gave_up(ticket.host),
             free_retry=pauses.host_paused or run.free_retry(ticket, verdict),
             spend=run.retry_budget.try_spend,
             price={rung: run.config.price(rung) for rung in (ticket.rung, next_rung) if rung},
-            run_over=run.run_budget.over(),
+            run_over=run.spending.over(),
         )
 
     # --- what comes out --------------------------------------------------------
@@ -222,6 +245,7 @@ class Settler:
             released=self.run.clock(),
             hops=0,
             bytes=0,
+            reserved=0.0,
         )
         return retry
 

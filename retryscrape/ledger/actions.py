@@ -117,7 +117,10 @@ _TABLE = (
         Outcome.UNEXPECTED,
     ),
     _Advice("correct this line of the manifest", Outcome.REJECTED),
-    _Advice("raise RETRYSCRAPE_URL_BUDGET, or re-drive", Outcome.OVER_BUDGET),
+    _Advice(
+        "raise RETRYSCRAPE_URL_BUDGET (or RETRYSCRAPE_RUN_BUDGET), or re-drive",
+        Outcome.OVER_BUDGET,
+    ),
     _Advice(
         "make room or give rights in RETRYSCRAPE_OUT, then re-drive",
         Outcome.NO_RESULT,

@@ -240,6 +240,15 @@ def _again(
         blocked = scene.verdict.outcome is Outcome.BLOCKED and scene.last
         counts = blocked and not scene.render_unavailable
         ended = _end(scene, Action.FAIL, broke, error_class=klass, counts_block=counts)
+        if scene.run_over and broke == scene.run_over:
+            # nobody's fault: no news of the site, and a re-drive simply goes on
+            return replace(
+                ended,
+                outcome=Outcome.OVER_BUDGET,
+                error_class=ErrorClass.RETRYABLE,
+                reason=broke,
+                counts_block=False,
+            )
         return replace(ended, outcome=Outcome.OVER_BUDGET)
     return Decision(
         action=Action.RETRY,

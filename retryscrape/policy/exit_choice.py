@@ -29,11 +29,13 @@ BASE_PRICE = 2.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRules:
     """``concurrency`` is an exit's share at once, kept while others are free;
-    ``interval`` the least seconds between two requests of an exit to a host."""
+    ``interval`` the least seconds between two requests of an exit to a host.
+    Exits of a ``reserved`` tier are for requests that name it, while there are others."""
 
     concurrency: int = 8
     interval: float = 0.0
     most_hosts: int = 10_000
+    reserved: frozenset[str] = frozenset()
 
 
 class Choice:

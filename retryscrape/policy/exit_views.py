@@ -21,12 +21,16 @@ ENOUGH, ENOUGH_OF_ALL = 5, 10
 class Lane:
     """The exits that fit a tier and a country, sorted by what is known of them."""
 
-    __slots__ = ("_country", "_tier", "all_fit", "cooling", "fresh", "proven")
+    __slots__ = ("_country", "_reserved", "_tier", "all_fit", "cooling", "fresh", "proven")
 
-    def __init__(self, tier: str | None, country: str | None) -> None:
+    def __init__(
+        self, tier: str | None, country: str | None, reserved: frozenset[str] = frozenset()
+    ) -> None:
         self._tier = tier
         self._country = country
-        self.all_fit = tier is None and country is None
+        #: tiers that are left to requests that name them
+        self._reserved = reserved if tier is None else frozenset()
+        self.all_fit = tier is None and country is None and not self._reserved
         self.proven = DrawSet()
         self.fresh = DrawSet()
         self.cooling = DrawSet()
@@ -34,6 +38,8 @@ class Lane:
     def fits(self, health: ExitHealth) -> bool:
         """Whether an exit has the tier and the country."""
         exit_ = health.exit
+        if exit_.tier in self._reserved:
+            return False
         return self._tier in (None, exit_.tier) and self._country in (None, exit_.country)
 
     def place(self, health: ExitHealth) -> None:

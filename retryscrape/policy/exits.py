@@ -51,6 +51,10 @@ class Pool:
             self._health[exit_.id] = health
         self._gone = old
         self._lanes.clear()
+        reserved = self._rules.reserved
+        #: whether some exits are kept for those who name their tier
+        tiers = {health.exit.tier for health in self._health.values()}
+        self.reserves = bool(reserved & tiers) and not tiers <= reserved
         for view in self._views.values():
             for exit_id in [one for one in view.welcome if one not in self._health]:
                 view.welcome.discard(exit_id)
@@ -63,10 +67,16 @@ class Pool:
     def __len__(self) -> int:
         return len(self._health)
 
+    def members(self, tier: str | None, country: str | None) -> list[ExitHealth]:
+        """The exits that a request of this tier and country may leave through, dead or alive."""
+        lane = self._lane(tier, country)
+        return [health for health in self._health.values() if lane.fits(health)]
+
     def _lane(self, tier: str | None, country: str | None) -> Lane:
         lane = self._lanes.get((tier, country))
         if lane is None:
-            lane = self._lanes[tier, country] = Lane(tier, country)
+            reserved = self._rules.reserved if self.reserves else frozenset[str]()
+            lane = self._lanes[tier, country] = Lane(tier, country, reserved)
             for health in self._health.values():
                 lane.place(health)
         return lane
@@ -234,23 +244,31 @@ class Pool:
         view = self.view(host)
         return learned_timeout(view, view.pairs.get(exit_id), cap)
 
-    def exhausted(self, now: float) -> str | None:
-        """The sentence that ends the run when no exit is left, else None."""
+    def exhausted(
+        self, now: float, *, tier: str | None = None, country: str | None = None
+    ) -> str | None:
+        """Why no exit is left (of that tier and country, if one is given), else None."""
+        if tier is None and country is None and not self.reserves:
+            return exit_words.exhausted(self._health.values())
+        return exit_words.exhausted(self.members(tier, country))
+
+    def all_exhausted(self) -> str | None:
+        """The sentence that ends the run when no exit of any tier is left, else None."""
         return exit_words.exhausted(self._health.values())
 
     def describe(self, now: float) -> str:
         """One line for people: ``12 exits: 8 work, 3 cannot be reached, 1 not tried``."""
         return exit_words.describe(self._health.values())
 
-    def snapshot(self) -> list[ExitRow]:
-        """Rows for the ledger's exits table."""
+    def snapshot(self, *, pairs: bool = True) -> list[ExitRow]:
+        """Rows for the ledger's exits table; without ``pairs`` those of exits in general."""
         everyone = self._gone | self._health
         rows = [
             row_of(exit_id, "", health)
             for exit_id, health in everyone.items()
             if health.seen or health.out
         ]
-        for host, view in self._views.items():
+        for host, view in self._views.items() if pairs else ():
             rows += [row_of(exit_id, host, pair) for exit_id, pair in view.pairs.items()]
         return rows
 

@@ -42,7 +42,8 @@ class Ticket:
     earlier passes came to.
     ``not_before`` is an epoch second before which the request must not leave.
     ``avoid`` are the exits of earlier passes: another one is better.
-    ``exit``, ``started``, ``hops`` and ``bytes`` belong to the attempt under way.
+    ``exit``, ``started``, ``hops``, ``bytes`` and ``reserved`` (price units set aside)
+    belong to the attempt under way.
     """
 
     url: str
@@ -69,6 +70,7 @@ class Ticket:
     released: float = 0.0
     hops: int = 0
     bytes: int = 0
+    reserved: float = 0.0
     total_bytes: int = 0
 
     @property

@@ -1,0 +1,116 @@
+"""Real crawls with tiers, prices and a run's budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retryscrape.crawl.rungs import Rungs
+from tests.commandline import Project, project
+
+pytest_plugins = ("tests.hostile_fixture",)
+__all__ = ["project"]
+
+NONE_SPARED = {"CONCURRENT_REQUESTS": "4", "CONCURRENT_REQUESTS_PER_DOMAIN": "4"}
+
+
+def pages(web: Any, number: int, path: str = "/small/") -> list[str]:
+    return [web.url(f"{path}{n}", host="shop.test") for n in range(number)]
+
+
+def test_a_run_stops_when_its_price_units_are_spent_and_a_redrive_goes_on(
+    web: Any, project: Project, proxies_file: Any
+) -> None:
+    """20 units are 10 attempts, however many are under way at once."""
+    settings = {**NONE_SPARED, "RETRYSCRAPE_PROXIES": str(proxies_file("good1", "good2"))}
+    manifest = project.manifest("m.txt", pages(web, 30))
+    done = project.crawl(manifest, settings={**settings, "RETRYSCRAPE_RUN_BUDGET": "20"})
+    assert done.code == 1, done.err
+    assert len(web.requests(host="shop.test", path="/small/*")) == 10
+    assert "Stopped early: the run's budget of 20 price units is spent" in done.err
+    feed = project.feed("m")
+    assert len(feed) == 20
+    assert {row["outcome"] for row in feed} == {"over_budget"}
+    assert {row["error_class"] for row in feed} == {"retryable"}
+    assert all("budget of 20 price units" in row["reason"] for row in feed)
+    assert {(row["attempts"], row["passes"]) for row in feed} == {(0, 0)}
+    assert project.sql("SELECT finish_reason FROM jobs") == [("over_budget",)]
+    again = project.crawl(project.out / "m" / "failures.jsonl", settings=settings)
+    assert again.code == 0, again.err
+    assert project.feed("m") == []
+
+
+def test_what_remains_but_buys_no_attempt_ends_the_run(web: Any, project: Project) -> None:
+    manifest = project.manifest("m.txt", [web.url(f"/small/{n}") for n in range(6)])
+    done = project.crawl(manifest, settings={"RETRYSCRAPE_RUN_BUDGET": "5"})
+    assert done.code == 1
+    assert len(web.requests(path="/small/*")) == 2
+    assert "1 are left, and an attempt costs 2" in done.err
+
+
+def test_bytes_of_a_tier_are_counted_and_end_the_run(
+    web: Any, project: Project, proxies_file: Any
+) -> None:
+    file = proxies_file("good1")
+    file.write_text(file.read_text().strip() + " tier=residential\n")
+    manifest = project.manifest("m.txt", pages(web, 20, "/medium/"))
+    done = project.crawl(
+        manifest,
+        settings={
+            **NONE_SPARED,
+            "RETRYSCRAPE_PROXIES": str(file),
+            "RETRYSCRAPE_RUN_BUDGET": "1000,residential=60kB",
+        },
+    )
+    assert done.code == 1
+    assert "budget of 60000 bytes for tier 'residential' is spent" in done.err
+    assert 3 <= len(web.requests(host="shop.test", path="/medium/*")) <= 12
+
+
+def test_the_dearer_tier_is_used_for_what_the_cheap_one_cannot_get(
+    web: Any, project: Project, proxies_file: Any
+) -> None:
+    """Exits of a tier that a rung names are kept for it, and their price is on the row."""
+    file = proxies_file("good1")
+    file.write_text(
+        f"{web.proxy('good1')} tier=dc\n{web.proxy('good2')} tier=residential country=GB cost=3\n"
+    )
+    web.set_host("shop.test", "banned", clients=[web.exit("good1")])
+    manifest = project.manifest("m.txt", pages(web, 2))
+    done = project.crawl(
+        manifest,
+        settings={
+            "RETRYSCRAPE_PROXIES": str(file),
+            "RETRYSCRAPE_LADDER": "http,http:residential:GB,http:mobile",
+        },
+    )
+    assert done.code == 0, done.err
+    assert done.err.count("Rung http:mobile is unavailable: no proxy has tier mobile") == 1
+    rows = project.sql("SELECT rung, outcome, cost FROM attempts ORDER BY url, n")
+    assert set(rows) == {("http", "blocked", 2.0), ("http:residential:GB", "ok", 5.0)}
+
+
+def test_a_ladder_of_which_no_rung_has_exits_is_a_usage_error(web: Any, project: Project) -> None:
+    manifest = project.manifest("m.txt", [web.url("/small/1")])
+    done = project.crawl(manifest, settings={"RETRYSCRAPE_LADDER": "http:residential"})
+    assert done.code == 2
+    assert "RETRYSCRAPE_LADDER: no rung can be used: it needs proxies" in done.err
+    assert web.requests() == []
+
+
+@pytest.mark.parametrize("text", ["much", "tier=5", "-3"])
+def test_a_wrong_run_budget_is_a_usage_error(project: Project, web: Any, text: str) -> None:
+    manifest = project.manifest("m.txt", [web.url("/small/1")])
+    done = project.crawl(manifest, settings={"RETRYSCRAPE_RUN_BUDGET": text})
+    assert done.code == 2
+    assert "RETRYSCRAPE_RUN_BUDGET" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_rungs_without_proxies_are_those_that_name_none() -> None:
+    rungs = Rungs(("http", "http:residential", "browser"))
+    said = list(rungs.look(None, 0.0))
+    assert [sentence.split(":")[0] for sentence in said] == ["Rung http"]
+    assert rungs.ladder().available == {"http", "browser"}
+    assert list(rungs.look(None, 1.0)) == []
