@@ -64,6 +64,22 @@ def _lines(report: Report, shown: int) -> Iterator[str]:
         [(*_run(job), job["attempts"], _number(job["cost"])) for job in report.jobs],
         shown,
     )
+    yield from _section(
+        "re-drives",
+        ("started", "finished", "stopped by", "passes", "rows before", "left"),
+        [
+            (
+                loop["started_at"],
+                loop["finished_at"] or "-",
+                loop["reason"] or "goes on, or was killed",
+                loop["passes"],
+                loop["before"],
+                loop["left_over"],
+            )
+            for loop in report.redrives
+        ],
+        shown,
+    )
     yield from _residue(report, shown)
 
 
