@@ -15,6 +15,7 @@ from retryscrape.policy.outcomes import Checks, Kind, Outcome, Page
 from tests.block_tables import ARTICLE, BLOCKED, GEO, ORDINARY, Row, page
 
 CASES = json.loads((Path(__file__).parent / "data" / "block_cases.json").read_text("utf-8"))
+OWN = json.loads((Path(__file__).parent / "data" / "block_pages_own.json").read_text("utf-8"))
 HTML = {"content-type": "text/html; charset=utf-8"}
 JSON = {"content-type": "application/json"}
 
@@ -45,6 +46,14 @@ def test_the_cases_handed_out(case: dict) -> None:
     expected = case["expect"]
     assert (verdict.outcome, verdict.vendor) == (expected["outcome"], expected["vendor"])
     assert expected["kind"] in (None, verdict.kind)
+
+
+@pytest.mark.parametrize("case", OWN, ids=lambda case: case["id"])
+def test_pages_as_the_vendors_serve_them_and_look_alikes(case: dict) -> None:
+    body = case["body"].replace("{article}", ARTICLE).replace("{styles}", ".a{b:c}" * 15_000)
+    verdict = classify(answer(case["status"], case["headers"], body))
+    assert verdict.outcome == case["expect"]["outcome"], verdict
+    assert verdict.vendor == case["expect"]["vendor"], verdict
 
 
 @pytest.mark.parametrize("row", BLOCKED + ORDINARY, ids=lambda row: row[0])

@@ -185,6 +185,13 @@ MORE_BODIES: tuple[Body, ...] = (
         status=Statuses(only=frozenset({405})),
     ),
     # the smaller ones
+    Body(
+        vendor="imunify360",
+        kind=CHALLENGE,
+        row="36",
+        has=(b"please wait while your request is being verified",),
+        few=FEW,
+    ),
     Body(vendor="tencent", kind=DENIAL, row="36", status=ERROR, has=(b"waf.tencent-cloud.com",)),
     Body(
         vendor="yundun", kind=DENIAL, row="36", status=ERROR, has=(b"blocked by yundun cloud waf",)
