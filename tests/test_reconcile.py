@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
+from scrapy.settings import Settings
 
+from retryscrape.crawl.check import Check, PagesElsewhereError
 from retryscrape.ledger.orphans import key_of, path_of, read_index
 from retryscrape.ledger.pagecheck import Finding, Flaw, PageRow, examine
 from retryscrape.ledger.pages import page_path, write_index
@@ -252,6 +254,28 @@ def test_a_line_of_the_manifest_without_a_row_becomes_one(store: Store) -> None:
     again = store.reconcile()
     again.compare("m.txt", lines)
     assert again.tally.clean
+
+
+def test_a_disk_that_is_not_mounted_costs_no_success(ledger: Ledger, tmp_path: Path) -> None:
+    urls = [f"http://h.test/{n}" for n in range(101)]
+    fill(ledger, urls)
+    ledger.write([success(url, page_path=page_path("b", url, "text/html")) for url in urls])
+    check = Check(ledger, "b", tmp_path, Settings())
+    with pytest.raises(PagesElsewhereError, match="101 rows of batch b have a page"):
+        check.run(NoSink())
+    assert ledger.counts("b").by_status[Status.SUCCESS] == 101
+    Check(ledger, "b", tmp_path, Settings(), force=True).run(NoSink())
+    assert ledger.counts("b").by_status[Status.SUCCESS] == 0
+
+
+class NoSink:
+    """Nobody is interested in what is found."""
+
+    def found(self, finding: Finding) -> None:
+        pass
+
+    def restored(self, url: str, path: str) -> None:
+        pass
 
 
 def test_names_and_keys_of_pages_agree() -> None:

@@ -9,7 +9,7 @@ from scrapy.utils.conf import arglist_to_dict
 
 from retryscrape.command import LedgerCommand
 from retryscrape.crawl.arguments import ArgumentError
-from retryscrape.crawl.check import Check
+from retryscrape.crawl.check import Check, PagesElsewhereError
 from retryscrape.ledger.lock import BatchBusyError
 from retryscrape.report.findings import Findings
 
@@ -32,6 +32,9 @@ class Command(LedgerCommand):
             action="store_true",
             help="check the content of every page, not only of those that other checks let in",
         )
+        parser.add_argument(
+            "--force", action="store_true", help="go on although not one page is on this disk"
+        )
         parser.add_argument("--spider", help="the spider whose validate() counts")
         parser.add_argument(
             "-a", dest="spargs", action="append", default=[], metavar="NAME=VALUE",
@@ -48,12 +51,12 @@ class Command(LedgerCommand):
         check = Check(
             self.ledger, batch, self.out, self.settings,
             spider=opts.spider, arguments=arguments, recheck=opts.recheck,
-            repair=not opts.dry_run,
+            repair=not opts.dry_run, force=opts.force,
         )  # fmt: skip
         with Findings() as findings:
             try:
                 tally = check.run(findings)
-            except (ArgumentError, BatchBusyError) as error:
+            except (ArgumentError, BatchBusyError, PagesElsewhereError) as error:
                 return self.complain(str(error))
             except OSError as error:
                 return self.complain(f"The pages of {batch} cannot be checked: {error}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 
 from scrapy.exceptions import UsageError
 from scrapy.utils.conf import arglist_to_dict
 
 from retryscrape.command import LedgerCommand
 from retryscrape.crawl.arguments import ArgumentError
-from retryscrape.crawl.check import Check
+from retryscrape.crawl.check import Check, PagesElsewhereError
 from retryscrape.crawl.passes import Runner
 from retryscrape.crawl.redriver import Redriver
 from retryscrape.ledger.dialect import LedgerError
@@ -30,6 +31,11 @@ class Command(LedgerCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
+        parser.add_argument(
+            "--no-reconcile",
+            action="store_true",
+            help="do not look at the pages first (they lie on other machines)",
+        )
         parser.add_argument("--spider", help="another spider than the batch's")
         parser.add_argument(
             "-a", dest="spargs", action="append", default=[], metavar="NAME=VALUE",
@@ -48,7 +54,7 @@ class Command(LedgerCommand):
             folder, job_id = self.out / batch, "redrive"
             with BatchLock.take_loop(folder, batch, job_id=job_id):
                 return redriver.run()
-        except (ArgumentError, BatchBusyError) as error:
+        except (ArgumentError, BatchBusyError, PagesElsewhereError) as error:
             return self.complain(str(error))
         except (LedgerError, OSError) as error:
             self.complain(str(error))
@@ -76,7 +82,7 @@ class Command(LedgerCommand):
             arguments=check.typed.arguments,
             settings=[*self._remembered(check), *opts.set, *_log_settings(opts)],
             concurrency=self.settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
-            reconcile=lambda: _reconcile(check),
+            reconcile=_nothing if opts.no_reconcile else partial(_reconcile, check),
             say=_say,
             runner=Runner(),
         )
@@ -92,6 +98,10 @@ class Command(LedgerCommand):
         for setting in kept:
             _say(f"as the batch was crawled: -s {setting}")
         return kept
+
+
+def _nothing() -> None:
+    """For machines that share a ledger and no pages."""
 
 
 def _reconcile(check: Check) -> None:

@@ -26,10 +26,19 @@ from retryscrape.ledger.records import ReadRow
 from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.typed import typed_last, typed_of
 from retryscrape.manifest.read import ManifestError, digest, open_manifest, read_rows
+from retryscrape.policy.outcomes import Status
 from retryscrape.spiders.manifest import ManifestSpider
 
 #: Manifests that cannot be read a second time.
 _GONE = frozenset({"-", "urls="})
+
+
+#: With fewer successes, pages that are all gone are taken for what they seem to be.
+_FEW = 100
+
+
+class PagesElsewhereError(Exception):
+    """Not one page is there: a disk that is not mounted, or another machine's. One sentence."""
 
 
 class Sink(Protocol):
@@ -56,9 +65,10 @@ class Check:
         arguments: Mapping[str, str] | None = None,
         recheck: bool = False,
         repair: bool = True,
+        force: bool = False,
     ) -> None:
         self.ledger, self.batch_id, self.out = ledger, batch_id, out
-        self.recheck, self.repair = recheck, repair
+        self.recheck, self.repair, self.force = recheck, repair, force
         last = typed_last(ledger, batch_id)
         self.typed = replace(
             last,
@@ -71,7 +81,11 @@ class Check:
         self._jobs = {job.job_id: typed_of(job) for job in ledger.jobs_of(batch_id) if job.spider}
 
     def run(self, sink: Sink) -> Tally:
-        """Check, and repair. Raises ArgumentError, BatchBusyError, LedgerError, OSError."""
+        """Check, and repair.
+
+        Raises ArgumentError, BatchBusyError, PagesElsewhereError, LedgerError, OSError.
+        """
+        self._look_for_pages()
         judge = page_judge(self.spidercls, self.typed.arguments)
         with BatchLock.take(
             self.out / self.batch_id, self.batch_id, job_id=f"reconcile-{os.getpid()}"
@@ -93,6 +107,17 @@ class Check:
             if self.repair and not reconciler.tally.clean:
                 write_files(self.ledger, self.out, self.batch_id, now=time.time())
         return reconciler.tally
+
+    def _look_for_pages(self) -> None:
+        """A million successes must not be fetched again because a disk was not mounted."""
+        folder = self.out / self.batch_id / "pages"
+        successes = self.ledger.counts(self.batch_id).by_status[Status.SUCCESS]
+        if self.repair and not self.force and successes > _FEW and not folder.is_dir():
+            raise PagesElsewhereError(
+                f"{successes} rows of batch {self.batch_id} have a page, and there is no"
+                f" {folder.absolute()}: is its disk mounted, or was it another machine that"
+                " wrote them? (scrapy reconcile --force takes them for lost)"
+            )
 
     def _vouched(self, job_id: str | None) -> bool:
         """Whether a run let its pages in by the very checks that count now."""
