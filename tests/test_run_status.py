@@ -202,6 +202,16 @@ def test_a_text_file_for_node_exporter_is_written_with_the_last_numbers(
         assert line in text.splitlines()
 
 
+def test_a_run_that_is_refused_late_says_so_in_its_file(tmp_path: Path) -> None:
+    code, said = crawl(
+        tmp_path, "RETRYSCRAPE_METRICS=127.0.0.1:99999", urls="http://127.0.0.1:9/", batch="b"
+    )
+    assert code == 2, said
+    found = document(tmp_path)
+    assert (found["finish_reason"], found["exit_code"]) == ("usage", 2)
+    assert found["stopped_early"].startswith("Setting RETRYSCRAPE_METRICS: 127.0.0.1:99999 ")
+
+
 def test_metrics_that_cannot_be_served_are_a_usage_error() -> None:
     with pytest.raises(UsageProblem, match=r"^Setting RETRYSCRAPE_METRICS: 127\.0\.0\.1:99999 "):
         open_metrics("127.0.0.1:99999", list)

@@ -14,7 +14,7 @@ import re
 import socket
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,14 +94,15 @@ class RunStatus:
         self.run.job_id = str(given.get("_job") or self.run.job_id)
         self.finish_reason, self.ended_at = "usage", self.run.clock()
         if self.meant:
-            folder = self._out / self.meant
-            lock = BatchLock.take
-            with (
-                suppress(BatchBusyError, OSError),
-                lock(folder, self.meant, job_id=self.run.job_id),
-            ):
+            with suppress(BatchBusyError, OSError), self._lock():
                 self.write()
         self.tell()
+
+    def _lock(self) -> AbstractContextManager[object]:
+        """The meant batch's lock, unless this run has it (it was refused late)."""
+        if self.run.books is not None and self.meant in self.run.books.batches:
+            return nullcontext()
+        return BatchLock.take(self._out / self.meant, self.meant, job_id=self.run.job_id)
 
     def write(self) -> None:
         """Write every batch's file by rename; a disk that is full is a warning, said once."""
@@ -161,6 +162,7 @@ class RunStatus:
             "ended_at": iso(self.ended_at) if self.ended_at else None,
             "counts": rows(counts),
             "run": self._progress(),
+            "suspects": run.suspicion.told,
             "finish_reason": self.finish_reason,
             "stopped_early": mask_text(stopped, run.secrets) if stopped else None,
             "exit_code": code,
