@@ -228,7 +228,7 @@ class Books:
         write_files(self.ledger, self.out, batch_id, now=self.run.clock())
 
     def keep_blocked(self, row: Result, body: bytes, content_type: str | None) -> None:
-        """Keep the last blocked body of a URL below ``BATCH/blocked``; the disk is not waited for."""
+        """Keep the last blocked body of a URL below ``BATCH/blocked``, without waiting."""
         path = page_path(row.batch_id, row.url, content_type).replace("/pages/", "/blocked/", 1)
         self._disk.submit(self._store.write, path, body[:KEPT])
 

@@ -28,8 +28,8 @@ from retryscrape.crawl.cookies import plain_cookie
 from retryscrape.crawl.keys import COOKIES, SIDE, host_of, ticket_of
 from retryscrape.crawl.rungs import Rungs
 from retryscrape.crawl.spending import LOOK_AGAIN, Spending, unpaid
-from retryscrape.crawl.wishes import limits_of
 from retryscrape.crawl.suspicion import Suspicion
+from retryscrape.crawl.wishes import limits_of
 from retryscrape.ledger.records import AttemptRecord, Result
 from retryscrape.policy.attribution import doubtful, shown_twice, signal_for
 from retryscrape.policy.backoff import Backoff, Jitter
@@ -39,6 +39,7 @@ from retryscrape.policy.exits import Exit, Pool, Signal
 from retryscrape.policy.hosts import HostRules, Hosts
 from retryscrape.policy.ladder import Learner, parse_rung
 from retryscrape.policy.outcomes import Checks, ErrorClass, Outcome, Status, Verdict
+from retryscrape.policy.shares import Shares
 from retryscrape.policy.ticket import Ticket
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ class Run:
             RetryBudget(*config.retry_budget) if config.retry_budget else RetryBudget(off=True)
         )
         self.spending = Spending(config)
+        self.shares = Shares(config.stop)
         self.rungs = Rungs(config.ladder)
         self.ladder = self.rungs.ladder()
         self.learner = Learner(self.ladder, learn=config.learn)
@@ -347,6 +349,15 @@ class Run:
                 self.scheduler.turn_away(request)
         if requests:
             logger.info("%s: %d URLs parked (%s)", host, len(requests), pause.reason)
+
+    def watch_share(self, host: str, outcome: Outcome, now: float) -> None:
+        """Percent stops: an attempt counts for the run and for its host."""
+        stop, pause = self.shares.add(host, outcome)
+        if stop:
+            self.stop("stop_rule", stop)
+        elif pause:
+            until = self.hosts.keep_away(host, now + self.config.host_pause, pause).until
+            logger.info("%s: paused for %.0f s, %s", host, until - now, pause)
 
     def too_long(self, request: Request) -> str | None:
         """Why a request without a row is not waited for; None if it is, or need not wait."""
