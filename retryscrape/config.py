@@ -271,7 +271,7 @@ SETTINGS: tuple[Setting, ...] = (
         "rendered pages at once; on 2 cores 8 were hardly faster than 4",
     ),
     Setting("BROWSER_RECYCLE", 500, _number(1, whole=True), "pages until the browser is renewed"),
-    Setting("KEEP_BLOCKED", True, _flag, "keep the last blocked body per URL"),
+    Setting("KEEP_BLOCKED", True, _flag, "keep the last blocked or invalid body per URL"),
     Setting(
         "SUSPECT",
         "report",

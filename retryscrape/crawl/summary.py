@@ -65,6 +65,7 @@ def summary(run: Run) -> Iterator[str]:
         yield f"Blocked by: {worst}"
     if run.pool is not None:
         yield run.pool.describe(run.clock())
+    yield from run.suspicion.lines()
     skipped = books.skipped
     if skipped["duplicate"]:
         lines = "line" if skipped["duplicate"] == 1 else "lines"

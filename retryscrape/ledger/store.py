@@ -156,14 +156,22 @@ class Ledger(Queries):
                 if changed:
                     self._put(connection, changed, _MERGED)
 
-    def reopen(self, batch_id: str, urls: Sequence[str], *, reason: str, now: float) -> int:
+    def reopen(
+        self,
+        batch_id: str,
+        urls: Sequence[str],
+        *,
+        reason: str,
+        now: float,
+        outcome: Outcome = Outcome.NO_RESULT,
+    ) -> int:
         """Put rows back on the worklist, successes too: their page is lost or was no good.
 
         The one way in which a success ends. Returns how many rows there were.
         """
         with self.writing() as connection:
             found = self._entries(connection, batch_id, [clean(url) for url in urls], lock=True)
-            rows = [_reopened(row, reason, iso(now)) for row in found.values()]
+            rows = [_reopened(row, outcome, reason, iso(now)) for row in found.values()]
             if rows:
                 self._put(connection, rows, replacing(ENTRY_COLUMNS, _KEY))
         return len(rows)
@@ -220,11 +228,11 @@ def _raised(row: Result, totals: tuple[int, float, int] | None) -> Result:
     )
 
 
-def _reopened(row: Result, reason: str, at: str) -> Result:
+def _reopened(row: Result, outcome: Outcome, reason: str, at: str) -> Result:
     return replace(
         row,
         status=Status.FAILED,
-        outcome=Outcome.NO_RESULT,
+        outcome=outcome,
         error_class=ErrorClass.RETRYABLE,
         reason=reason,
         last_error_at=at,
