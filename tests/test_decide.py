@@ -242,3 +242,17 @@ def test_an_attempt_over_the_urls_budget_is_not_made() -> None:
 def test_an_attempt_over_the_runs_budget_is_not_made() -> None:
     decision = decided(verdict("target_error", http_code=500), run_over="spent")
     assert decision.outcome is Outcome.OVER_BUDGET
+
+
+@pytest.mark.parametrize("outcome", [str(o) for o in Outcome])
+def test_an_attempt_that_never_left_is_decided_too(outcome: str) -> None:
+    """No history (no exit could be had, the run ended first): still a decision, no error."""
+    ticket = Ticket(url="http://h.test/", host="h.test", batch="b", rung="http")
+    scene = Scene(
+        ticket=ticket,
+        verdict=verdict(outcome, reason="no exit is left"),
+        limits=Limits(),
+        now=NOW,
+        rng=random.Random(1),
+    )
+    assert decide(scene).outcome is Outcome(outcome)

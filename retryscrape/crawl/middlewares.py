@@ -172,9 +172,11 @@ class AttemptMiddleware(_Middleware):
         if isinstance(exception, GaveUp | HostPaused):
             return None
         ticket = ticket_of(request)
-        proxied = bool(request.meta.get("proxy"))
         if ticket is None:
             return self._side_failed(request, exception)
+        # one that never left for want of an exit has no proxy, and is the exits' fault all the same
+        kept_back = self.run.pool is not None and not ticket.started
+        proxied = kept_back or bool(request.meta.get("proxy"))
         if is_unavailable(exception, ticket):
             settled = self.settler.without_browser(request, str(exception))
         else:

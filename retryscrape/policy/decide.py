@@ -202,7 +202,9 @@ def _fault(scene: Scene) -> Decision:
         return _end(scene, Action.FAIL, "the host is down for this pass", error_class=klass)
     if not scene.free_retry and not scene.spend():
         return _end(scene, Action.FAIL, "the retry budget is empty", error_class=klass)
-    delay = scene.limits.backoff.delay(len(faults) - 1, scene.rng, ticket.history[-1].waited)
+    # an attempt that never left has no history
+    waited = ticket.history[-1].waited if ticket.history else 0.0
+    delay = scene.limits.backoff.delay(max(0, len(faults) - 1), scene.rng, waited)
     return _again(
         scene,
         ticket.rung,
@@ -221,7 +223,7 @@ def _proxy(scene: Scene) -> Decision:
         return _end(scene, Action.FAIL, f"{LOST_TO_EXITS} attempts lost to exits")
     if scene.exits:
         return _again(scene, scene.ticket.rung, "another exit at once")
-    delay = scene.limits.backoff.delay(lost - 1, scene.rng)
+    delay = scene.limits.backoff.delay(max(0, lost - 1), scene.rng)
     return _again(scene, scene.ticket.rung, "every exit tried, again", not_before=scene.now + delay)
 
 
