@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 from retryscrape.policy.budget import parse_run_budget
+from retryscrape.policy.shares import StopRule, parse_stop
 
 PREFIX = "RETRYSCRAPE_"
 
@@ -180,6 +181,10 @@ def _run_budget(value: Any) -> str:
     return text
 
 
+def _stop(value: Any) -> StopRule:
+    return parse_stop(_dict(value))
+
+
 def _proxies(value: Any) -> str | tuple[str, ...]:
     if isinstance(value, str):
         return value.strip()
@@ -227,6 +232,28 @@ SETTINGS: tuple[Setting, ...] = (
         "what a run may spend: price units (`500`), bytes (`2GB`), bytes of a tier of exits "
         "(`residential=1.5GB`), or several with commas; then it stops, exit code 1, and all that "
         "is open is left to a re-drive as `over_budget`",
+    ),
+    Setting(
+        "STOP",
+        None,
+        _optional(_stop),
+        'percent stops, such as `{"blocked": 0.5, "window": 200}`: when that share of the last '
+        "attempts came to that outcome, a host is paused for HOST_PAUSE, and the run as a whole "
+        "is stopped, exit code 1: it only burns money",
+    ),
+    Setting(
+        "EXIT_CONCURRENCY",
+        8,
+        _number(1, whole=True),
+        "an exit's share of requests at once, kept while others are free: a good exit that "
+        "carries everything is soon a banned one",
+    ),
+    Setting(
+        "EXIT_INTERVAL",
+        0.0,
+        _number(),
+        "least seconds between two requests of one exit to one host; what a site counts is "
+        "an address's rate",
     ),
     Setting(
         "RETRY_BUDGET",
@@ -323,6 +350,9 @@ class Config:
     cost: Mapping[str, float]
     url_budget: float
     run_budget: str | None
+    stop: StopRule | None
+    exit_concurrency: int
+    exit_interval: float
     retry_budget: tuple[float, float] | None
     backoff: str
     backoff_base: float

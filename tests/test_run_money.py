@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import pytest
 
 from retryscrape.crawl.rungs import Rungs
-from tests.commandline import Project, project
+from tests.commandline import Project, project, until
 
 pytest_plugins = ("tests.hostile_fixture",)
 __all__ = ["project"]
@@ -114,3 +115,82 @@ def test_rungs_without_proxies_are_those_that_name_none() -> None:
     assert [sentence.split(":")[0] for sentence in said] == ["Rung http"]
     assert rungs.ladder().available == {"http", "browser"}
     assert list(rungs.look(None, 1.0)) == []
+
+
+def test_a_run_that_only_meets_blocks_is_stopped(web: Any, project: Project) -> None:
+    web.set_host("127.0.0.1", "banned", share=1)
+    manifest = project.manifest("m.txt", [web.url(f"/small/{n}") for n in range(40)])
+    done = project.crawl(
+        manifest,
+        settings={
+            **NONE_SPARED,
+            "RETRYSCRAPE_HOST_BLOCKS": "1000",
+            "RETRYSCRAPE_STOP": '{"blocked": 0.5, "window": 10}',
+        },
+    )
+    assert done.code == 1
+    assert "Stopped early: 100% of the last 10 attempts came to blocked" in done.err
+    assert len(web.requests(path="/small/*")) < 20
+    assert len(project.feed("m")) == 40
+
+
+def test_a_changed_proxies_file_is_taken_up_while_the_run_goes_on(
+    web: Any, project: Project, proxies_file: Any
+) -> None:
+    file = proxies_file("good1")
+    manifest = project.manifest("m.txt", pages(web, 400))
+    started = project.start(
+        "crawl",
+        "pages",
+        "-a",
+        f"manifest={manifest}",
+        settings={
+            "RETRYSCRAPE_PROXIES": str(file),
+            "CONCURRENT_REQUESTS": "1",
+            "DOWNLOAD_DELAY": "0.1",
+        },
+    )
+    until(lambda: web.requests(host="shop.test", client=web.exit("good1")))
+    file.write_text("socks5://me:s3cr3t@127.0.0.1:1\n")
+    until(lambda: "The proxies stay as they are" in started.said())
+    file.write_text(web.proxies("auth1"))
+    until(lambda: web.requests(host="shop.test", client=web.exit("auth1")))
+    assert "The proxies file has changed: 1 added, 1 removed" in started.said()
+    assert "s3cr3t" not in started.said()
+    started.send_signal(signal.SIGTERM)
+    started.wait()
+
+
+def users(web: Any, proxy: str) -> list[str]:
+    """The user names that a proxy was given, in order."""
+    asked = [one for tunnel in web.connections(proxy) for one in tunnel["requests"]]
+    return [one["credentials"].partition(":")[0] for one in asked]
+
+
+@pytest.mark.parametrize(("sticky", "different"), [("", 3), (" sticky=url", 1)])
+def test_a_session_token_is_fresh_for_each_attempt_or_each_url(
+    web: Any, project: Project, proxies_file: Any, sticky: str, different: int
+) -> None:
+    """Three attempts of one URL that never works."""
+    file = proxies_file("sticky")
+    line = web.proxy("sticky").replace("http://", "http://u-{session}:s3cr3t@")
+    file.write_text(f"{line}{sticky}\n")
+    manifest = project.manifest("m.txt", [web.url("/status/500", host="shop.test")])
+    done = project.crawl(manifest, settings={"RETRYSCRAPE_PROXIES": str(file)})
+    assert "s3cr3t" not in done.err
+    given = users(web, "sticky")
+    assert len(given) == 3
+    assert len(set(given)) == different
+    assert not any("{session}" in user for user in given)
+    exits = {one["client"] for one in web.requests(host="shop.test")}
+    assert len(exits) == different
+
+
+def test_each_retry_takes_a_new_connection_to_a_gateway(
+    web: Any, project: Project, proxies_file: Any
+) -> None:
+    """One address, a new exit for each connection: a retry on the old one would meet the
+    same exit again."""
+    manifest = project.manifest("m.txt", [web.url("/status/500", host="shop.test")])
+    project.crawl(manifest, settings={"RETRYSCRAPE_PROXIES": str(proxies_file("gateway"))})
+    assert len({one["client"] for one in web.requests(host="shop.test")}) == 3

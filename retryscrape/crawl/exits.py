@@ -147,7 +147,9 @@ class ExitChooser:
         """A fresh token for ``{session}``: one an attempt, or one a URL (``sticky=url``)."""
         ticket = request.meta.get(TICKET)
         if exit_.sticky == "url" and ticket is not None:
-            return hashlib.sha256(ticket.url.encode("utf-8", "replace")).hexdigest()[:12]
+            request.meta[SESSION] = hashlib.sha256(
+                ticket.url.encode("utf-8", "replace")
+            ).hexdigest()[:12]
         token: str = request.meta.setdefault(SESSION, secrets.token_hex(6))
         return token
 

@@ -84,9 +84,13 @@ def _pool(run: Run, given: str | tuple[str, ...]) -> Pool:
         raise UsageProblem(f"Setting RETRYSCRAPE_PROXIES: {proxies.summary()}; nothing is usable.")
     logger.info("%s", proxies.summary())
     run.secrets.update(word for exit_ in proxies.exits for word in exit_.secrets())
-    return Pool(
-        proxies.exits, rng=run.rng, rules=PoolRules(reserved=reserved_tiers(run.config.ladder))
+    config = run.config
+    rules = PoolRules(
+        concurrency=config.exit_concurrency,
+        interval=config.exit_interval,
+        reserved=reserved_tiers(config.ladder),
     )
+    return Pool(proxies.exits, rng=run.rng, rules=rules)
 
 
 def _is_plain_file(manifest: str) -> bool:

@@ -30,7 +30,6 @@ from retryscrape.crawl.rungs import Rungs
 from retryscrape.crawl.spending import LOOK_AGAIN, Spending, unpaid
 from retryscrape.crawl.suspicion import Suspicion
 from retryscrape.crawl.wishes import limits_of
-from retryscrape.crawl.suspicion import Suspicion
 from retryscrape.ledger.records import AttemptRecord, Result
 from retryscrape.policy.attribution import doubtful, shown_twice, signal_for
 from retryscrape.policy.backoff import Backoff, Jitter

@@ -20,6 +20,7 @@ from retryscrape.crawl.books import Books, manifest_name
 from retryscrape.crawl.keys import ticket_of
 from retryscrape.crawl.ordinary import recorded_batch
 from retryscrape.crawl.prepare import prepare
+from retryscrape.crawl.reload import ProxyWatch
 from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.status import RunStatus
 from retryscrape.crawl.summary import ending, opening, summary
@@ -43,6 +44,7 @@ class Session:
         self.run = Run.of(crawler)
         self.status = RunStatus(self.run)
         self._keeping: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._closed = False
 
     @classmethod
@@ -73,6 +75,9 @@ class Session:
             raise CloseSpider("usage") from None
         atexit.register(self._last_resort)
         self._keeping = asyncio.ensure_future(self.status.keep())
+        watch = ProxyWatch.of(self.run)
+        if watch is not None:
+            self._watching = asyncio.ensure_future(watch.keep())
         for line in opening(self.run):
             logger.info("%s", line)
 
@@ -123,8 +128,9 @@ class Session:
             self.run.item_errors[ticket.url] = f"an item's pipeline failed: {failure.value!r}"[:500]
 
     async def closed(self, spider: Spider, reason: str) -> None:
-        if self._keeping is not None:
-            self._keeping.cancel()
+        for task in (self._keeping, self._watching):
+            if task is not None:
+                task.cancel()
         await asyncio.to_thread(self._close, reason)
 
     def _close(self, reason: str) -> None:

@@ -78,6 +78,7 @@ class Settler:
             over = run.spending.over()
             if over:
                 run.stop("over_budget", over)
+            run.watch_share(ticket.host, verdict.outcome, now)
         run.counted(verdict.outcome, decision)
         if decision.action is Action.RETRY:
             return self._next(request, after, decision)

@@ -41,12 +41,17 @@ class Pool:
 
     # --- the members -----------------------------------------------------------
 
-    def update(self, exits: Iterable[Exit]) -> None:
-        """Exchange the list; exits that stay, or come back, keep their history."""
+    def update(self, exits: Iterable[Exit]) -> frozenset[str]:
+        """Exchange the list; exits that stay, or come back, keep their history. Gives the
+        names of those that were never there."""
         old = self._gone | self._health
         self._health = {}
+        fresh = set()
         for exit_ in exits:
-            health = old.pop(exit_.id, None) or ExitHealth(exit_)
+            health = old.pop(exit_.id, None)
+            if health is None:
+                health = ExitHealth(exit_)
+                fresh.add(exit_.id)
             health.exit = exit_
             self._health[exit_.id] = health
         self._gone = old
@@ -58,10 +63,16 @@ class Pool:
         for view in self._views.values():
             for exit_id in [one for one in view.welcome if one not in self._health]:
                 view.welcome.discard(exit_id)
+        return frozenset(fresh)
+
+    def ids(self) -> frozenset[str]:
+        """The names of the exits in the list."""
+        return frozenset(self._health)
 
     def get(self, exit_id: str) -> Exit | None:
-        """The exit of that name, or None."""
-        health = self._health.get(exit_id)
+        """The exit of that name, or None. One that was taken out of the list counts: what is
+        under way through it ends through it."""
+        health = self._health.get(exit_id) or self._gone.get(exit_id)
         return health.exit if health else None
 
     def __len__(self) -> int:

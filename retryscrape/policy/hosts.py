@@ -196,6 +196,13 @@ class Hosts:
             state.pause = Pause(until, f"{BLOCKED}: {state.blocks} URLs in a row")
         return state.pause
 
+    def keep_away(self, host: str, until: float, reason: str) -> Pause:
+        """Pause a host, unless it is paused for longer already. ``until`` is an epoch second."""
+        state = self._state(host)
+        if state.pause is None or state.pause.until < until:
+            state.pause = Pause(until, reason)
+        return state.pause
+
     def blocks(self, host: str) -> int:
         """URLs in a row that ended blocked."""
         state = self._hosts.get(host)
