@@ -26,7 +26,7 @@ class Disk:
         self.prefix: list[str] = []
         folder.mkdir()
         if not self._mount("size=600k"):
-            self.prefix = ["prlimit", "--fsize=200000"]
+            self.prefix = ["prlimit", "--fsize=500000"]
 
     def _mount(self, options: str) -> bool:
         command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(self.folder)]
