@@ -121,6 +121,19 @@ def test_retries_and_classification_work_and_scrapys_own_keys_are_kept(
     assert "Traceback" not in ran.log
 
 
+def test_a_challenge_is_rendered_and_what_is_no_get_is_not(shop: Any, web: WebHandle) -> None:
+    visits = [
+        visit(web.url("/challenge/1")),
+        {"url": web.url("/challenge/2"), "method": "POST"},
+        visit(web.url("/challenge/3"), retryscrape_ladder=["http"], max_retry_times=0),
+    ]
+    ran = shop("visits", {"RETRYSCRAPE_LADDER": "http,browser"}, visits=json.dumps(visits))
+    found = ran.by_path()
+    assert found["/challenge/1"]["status"] == 200
+    assert "Just a moment" not in found["/challenge/1"]["text"]
+    assert found["/challenge/2"]["failed"] == found["/challenge/3"]["failed"] == "HttpError"
+
+
 def test_meta_that_is_handed_on_takes_nothing_of_ours_along(shop: Any, web: WebHandle) -> None:
     visits = [
         visit(

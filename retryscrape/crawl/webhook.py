@@ -20,8 +20,9 @@ from urllib.parse import urlsplit
 
 from retryscrape.config import Config
 
-#: What the close of a run may be delayed by at most, in seconds.
-PATIENCE = 10.0
+#: Seconds that the close of a run waits for a receiver: 10 at most are promised, and a loaded
+#: machine needs some of them.
+PATIENCE = 9.0
 
 #: First wait between tries, doubled each time: 5 tries fit into ``PATIENCE``.
 _FIRST_WAIT = 0.5
