@@ -278,6 +278,20 @@ class NoSink:
         pass
 
 
+def test_a_long_check_in_two_processes_finds_what_one_would(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("retryscrape.ledger.split.WORTH", 1)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    for n in (1, 5):
+        store.put(f"http://h.test/{n}", b"another page", row=False)
+    tally = store.check().tally
+    assert (tally.checked, tally.flaws) == (5, {Flaw.DAMAGED: 2})
+    assert store.found == [(Flaw.DAMAGED, f"http://h.test/{n}") for n in (1, 5)]
+    assert store.ledger.counts("b").by_status[Status.FAILED] == 2
+    assert store.check().tally.clean
+
+
 def test_names_and_keys_of_pages_agree() -> None:
     assert path_of("b", key_of(URL), 0).startswith(page_path("b", URL, None).rpartition(".")[0])
 

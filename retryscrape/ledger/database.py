@@ -59,6 +59,11 @@ class Database:
         """Close all idle connections. Calling it twice does no harm."""
         self._engine.dispose()
 
+    def forked(self) -> None:
+        """To be called in a forked copy of the process: it must not use our connections."""
+        self._engine.dispose(close=False)
+        self._writers = threading.Lock()
+
     def __enter__(self) -> Self:
         return self
 

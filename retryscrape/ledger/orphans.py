@@ -46,6 +46,11 @@ class Pages:
         except (ValueError, OverflowError):
             return  # no name of ours
 
+    def include(self, others: Pages) -> None:
+        """Those that another process has seen."""
+        for mine, theirs in zip(self._known, others._known, strict=True):
+            mine.extend(theirs)
+
     def look(self, pages: Path) -> tuple[dict[int, int], list[Path]]:
         """Pages below ``pages`` without a row (their keys, and a number for the suffix),
         and files that a killed run was writing (nobody writes while the batch is locked)."""

@@ -12,6 +12,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -27,6 +28,7 @@ from retryscrape.ledger.orphans import (
 )
 from retryscrape.ledger.pagecheck import Finding, Flaw, Judge, PageRow, examine
 from retryscrape.ledger.records import NewRow, Result
+from retryscrape.ledger.split import Emit, Helper, can_split
 from retryscrape.ledger.store import Ledger
 from retryscrape.manifest.rows import Continue, Item
 from retryscrape.policy.outcomes import Outcome, Status
@@ -93,7 +95,8 @@ class Reconciler:
             present = self.ledger.present(self.batch_id, [key for keys in rows for key in keys])
             lost = [row for keys, row in rows.items() if present.isdisjoint(keys)]
             for row in lost:
-                self._report(Flaw.MISSING, row.url, f"line {row.line} of the manifest has no row")
+                reason = f"line {row.line} of the manifest has no row"
+                self._report(Finding(flaw=Flaw.MISSING, url=row.url, path=None, reason=reason))
             self._add(manifest, lost)
 
     def _add(self, manifest: str, rows: list[NewRow]) -> None:
@@ -106,11 +109,34 @@ class Reconciler:
 
     def check_pages(self) -> None:
         """Every success must have its page, whole; one that has not goes back to the worklist."""
-        for chunk in _chunks(self.ledger.page_rows(self.batch_id)):
+        rows = self.ledger.counts(self.batch_id).total
+        middle = self.ledger.middle(self.batch_id, rows) if can_split(rows) else None
+        if middle is None:
+            self._check_range("", None)
+            return
+        with Helper(partial(self._check_second_half, middle)) as helper:
+            self._check_range("", middle)
+        for result in helper.results():
+            if isinstance(result, Finding):
+                self._report(result)
+            else:
+                checked, pages = result
+                self.tally.checked += checked
+                self._pages.include(pages)
+
+    def _check_second_half(self, middle: str, emit: Emit) -> None:
+        """In a process of its own: findings are emitted, then how many rows and which pages."""
+        self.ledger.forked()
+        self.found = emit
+        self.tally = Tally()
+        self._check_range(middle, None)
+        emit((self.tally.checked, self._pages))
+
+    def _check_range(self, after: str, until: str | None) -> None:
+        for chunk in _chunks(self.ledger.page_rows(self.batch_id, after=after, until=until)):
             flawed = [finding for row in chunk if (finding := self._check(row)) is not None]
             for finding in flawed:
-                self.tally.flaws[finding.flaw] += 1
-                self.found(finding)
+                self._report(finding)
             if self.repair:
                 self._put_back(flawed)
 
@@ -176,8 +202,7 @@ class Reconciler:
             path = path_of(self.batch_id, key_of(row.url), suffix)
             taken = self._success(row, path)
             if isinstance(taken, Finding):
-                self.tally.flaws[taken.flaw] += 1
-                self.found(taken)
+                self._report(taken)
                 if self.repair:
                     set_aside(self.out, path)
                 continue
@@ -205,9 +230,9 @@ class Reconciler:
         flaw = examine(self._folder, page, self.judge)
         return flaw or _restored(row, page, (self.out / path).read_bytes())
 
-    def _report(self, flaw: Flaw, url: str, reason: str) -> None:
-        self.tally.flaws[flaw] += 1
-        self.found(Finding(flaw=flaw, url=url, path=None, reason=reason))
+    def _report(self, finding: Finding) -> None:
+        self.tally.flaws[finding.flaw] += 1
+        self.found(finding)
 
 
 def set_aside(out: Path, path: str) -> None:
