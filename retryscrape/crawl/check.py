@@ -139,7 +139,7 @@ class Check:
         """Whether the number of rows alone proves that every line has its own: all manifests
         were read to their end, are as they were, and no row of theirs is gone since.
 
-        22 s of the 35 that a million lines take are saved.
+        Reading a million lines again and looking each up takes about 20 s, this 0.3.
         """
         known = [read for found in reads.values() for read in found]
         if not all(read.complete and read.digest == digest(read.manifest) for read in known):
