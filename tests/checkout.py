@@ -19,18 +19,24 @@ __all__ = ["bare_python", "checkout"]
 
 ROOT = Path(__file__).parent.parent
 
+#: What .gitignore says, for where there is no git.
+IGNORED = (".*", "out", "__pycache__", "*.egg-info", "build", "dist")
+
 
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh copy of the working tree, without anything that git ignores."""
     folder = tmp_path_factory.mktemp("checkout") / "retryscrape"
-    names = subprocess.run(
+    listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         capture_output=True,
-        check=True,
-    ).stdout
-    for name in filter(None, names.decode().split("\0")):
+        check=False,
+    )
+    if listed.returncode != 0:  # an unpacked sdist, or a copy without its history
+        shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*IGNORED))
+        return folder
+    for name in filter(None, listed.stdout.decode().split("\0")):
         source = ROOT / name
         if source.is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
