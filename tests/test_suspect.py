@@ -155,6 +155,8 @@ def test_with_fail_such_pages_are_invalid_the_first_four_and_later_ones_too(
         "crawl", "pages", "-a", f"manifest={feed}", settings={"RETRYSCRAPE_SUSPECT": "fail"}
     )
     assert outcomes(project) == {"ok": 8, "invalid": 8}
+    (told,) = json.loads((project.out / "b" / "report.json").read_text())["suspects"]
+    assert (told["urls"], told["sample"]) == (8, web.url("/same/0"))
 
 
 def test_it_can_be_switched_off(project: Project, web) -> None:

@@ -179,12 +179,14 @@ def _rerun(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def suspects_of(jobs: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """What runs found suspicious: a list of mappings, JSON text among their stats.
-    The latest word on a page counts."""
+    Of several words on a page that of the run that met most of it counts."""
     found: dict[tuple[Any, Any], dict[str, Any]] = {}
     for job in jobs:
         text = (job["stats"] or {}).get(SUSPECTS)
         for page in json.loads(text) if isinstance(text, str) else ():
-            found[page["host"], page["digest"]] = page
+            known = found.setdefault((page["host"], page["digest"]), page)
+            if page["urls"] > known["urls"]:
+                found[page["host"], page["digest"]] = page
     return sorted(found.values(), key=lambda page: -page["urls"])
 
 
