@@ -4,7 +4,6 @@ Data only, a row a line. A row: its name (the row of block_pages.md, then what i
 headers beside the type, body, outcome, vendor.
 """
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 ARTICLE = (

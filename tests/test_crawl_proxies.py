@@ -113,7 +113,9 @@ def test_when_every_proxy_refuses_the_run_stops_early(web, project, proxies_file
     assert "407" in done.err.splitlines()[-3] + done.err.splitlines()[-4] + done.err
     assert "Stopped early" in done.err
     assert "every proxy rejected the credentials" in done.err.lower()
-    asked = sum(len(c["requests"]) for n in ("always-407", "wrong-auth") for c in web.connections(n))
+    asked = sum(
+        len(c["requests"]) for n in ("always-407", "wrong-auth") for c in web.connections(n)
+    )
     assert asked <= 40  # not 3 x N
     assert web.requests() == []
     feed = project.feed("m")

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from retryscrape.crawl.runtime import Run, UsageProblem, iso
 from retryscrape.crawl.spending import unpaid
@@ -60,9 +60,7 @@ class Books:
         self._store = PageStore(self.out)
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="blocked-pages")
         self.ledger = self._open_ledger()
-        self.writer = Writer(
-            self.ledger, out=self.out, on_failure=self._failed, on_full=self._full
-        )
+        self.writer = Writer(self.ledger, out=self.out, on_failure=self._failed, on_full=self._full)
 
     @property
     def shard(self) -> str:
@@ -114,14 +112,13 @@ class Books:
         """Open a batch that others fill and work on, too. Raises UsageProblem."""
         try:
             folder, job_id = self.out / batch_id, self.run.job_id
-            info = self.ledger.batch_info(batch_id, now=self.run.clock())
+            ledger: Any = self.ledger
+            info: BatchInfo | None = ledger.batch_info(batch_id, now=self.run.clock())
             if info is None:
                 raise UsageProblem(
                     f"There is no batch {batch_id!r} in the ledger: scrapy load fills one."
                 )
-            self._stack.enter_context(
-                BatchLock.take(folder, batch_id, job_id=job_id, shared=True)
-            )
+            self._stack.enter_context(BatchLock.take(folder, batch_id, job_id=job_id, shared=True))
         except (LedgerError, BatchBusyError) as error:
             raise UsageProblem(_sentence(error)) from None
         except OSError as error:
@@ -211,7 +208,7 @@ class Books:
         if worker is None:
             self.keep()
             return True
-        alone = worker.claims.alone()
+        alone: bool = worker.claims.alone()
         worker.leave()
         return alone
 

@@ -171,7 +171,7 @@ class Claims:
             " (SELECT count(*) FROM workers WHERE batch_id = :batch)"
         )
         free, workers = self._run(connection, query).one()
-        return min(most, max(1, math.ceil(free / (2 * max(1, workers)))))
+        return int(min(most, max(1, math.ceil(free / (2 * max(1, workers))))))
 
     def _free(self, connection: Connection, limit: int) -> list[str]:
         query = (
@@ -204,7 +204,9 @@ class Claims:
             **values,
         }
         made = text(statement)
-        lists = [bindparam(k, expanding=True) for k, v in values.items() if isinstance(v, list)]
+        lists: list[Any] = [
+            bindparam(k, expanding=True) for k, v in values.items() if isinstance(v, list)
+        ]
         made = made.bindparams(*lists) if lists else made
         return connection.execute(made, {k: everything[k] for k in made._bindparams})
 
