@@ -25,6 +25,9 @@ class LedgerCommand(ScrapyCommand):
     requires_crawler_process = False
     default_settings: ClassVar[dict[str, object]] = {"LOG_ENABLED": False}
 
+    #: whether a ledger that is not there yet is made
+    create: ClassVar[bool] = False
+
     config: Config
     ledger: Ledger
 
@@ -37,7 +40,7 @@ class LedgerCommand(ScrapyCommand):
         try:
             self.config = Config.from_settings(self.settings)
             self.ledger = Ledger.open(
-                self.config.ledger or str(self.out / "ledger.db"), create=False
+                self.config.ledger or str(self.out / "ledger.db"), create=self.create
             )
         except (ConfigError, LedgerError) as error:
             self.exitcode = self.complain(str(error))

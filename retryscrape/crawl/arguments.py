@@ -62,6 +62,11 @@ class Arguments:
         if self.work:
             if not self.batch:
                 raise ArgumentError("Argument work=ledger needs batch=NAME.")
+            if self.manifest or self.urls is not None or self.shard:
+                raise ArgumentError(
+                    "Argument work=ledger takes rows that scrapy load has made: give no manifest=,"
+                    " urls= or shard= with it."
+                )
             return self
         if self.manifest and self.urls:
             raise ArgumentError("Give either manifest= or urls=, not both.")

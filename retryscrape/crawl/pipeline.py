@@ -46,6 +46,9 @@ class LedgerPipeline:
                 result = _no_result(result, broken, iso(self.run.clock()))
             else:
                 page = PageFile(body=item._body, content_type=item.content_type)
+        worker = self.run.worker
+        if worker is not None and not await worker.may_write(result.host):
+            raise DropItem("its row is another worker's now", log_level="DEBUG")
         future = self.run.books.writer.submit(result, page=page)
         try:
             written: Result = await asyncio.wrap_future(future)

@@ -24,6 +24,7 @@ from retryscrape.crawl.reload import ProxyWatch
 from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.status import RunStatus
 from retryscrape.crawl.summary import ending, opening, summary
+from retryscrape.crawl.worker import open_worker
 from retryscrape.manifest.read import digest
 from retryscrape.spiders.manifest import ManifestSpider
 
@@ -86,7 +87,11 @@ class Session:
         run.record = recorded_batch(spider) if arguments is None else None
         if arguments is not None or run.record:
             run.books = Books(run)
-        if run.books is not None and arguments is not None:
+        if run.books is not None and arguments is not None and arguments.work:
+            batch = run.books.first_batch(arguments)
+            run.books.join(batch)
+            run.worker = open_worker(run, run.books.ledger, batch)
+        elif run.books is not None and arguments is not None:
             name = manifest_name(arguments)
             run.books.enter(run.books.first_batch(arguments), name, digest(name))
         elif run.books is not None and run.record:
@@ -94,7 +99,7 @@ class Session:
             source = f"spider {spider.name}"
             run.books.enter(run.record, source, None)
             run.books.ledger.finish_read(run.record, source)
-        if run.books is not None:
+        if run.books is not None and run.worker is None:
             run.books.restore()
         self.status.begin()
 

@@ -170,8 +170,8 @@ class Claims:
             f" AND worker IS NULL AND done < :since LIMIT {COUNTED}) AS free),"
             " (SELECT count(*) FROM workers WHERE batch_id = :batch)"
         )
-        free, workers = self._run(connection, query).one()
-        return int(min(most, max(1, math.ceil(free / (2 * max(1, workers))))))
+        free, workers = map(int, self._run(connection, query).one())
+        return min(most, max(1, math.ceil(free / (2 * max(1, workers)))))
 
     def _free(self, connection: Connection, limit: int) -> list[str]:
         query = (

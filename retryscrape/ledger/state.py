@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from operator import attrgetter
 from typing import Any
@@ -84,22 +84,52 @@ class StateTables(Database):
         values = attrgetter(*_REDRIVE_COLUMNS)(row)
         self._upsert(redrives, _REDRIVE_COLUMNS, ("batch_id", "n"), [values])
 
-    def load_hosts(self) -> list[HostRow]:
-        """What earlier runs learned of hosts."""
+    def load_hosts(self, names: Collection[str] | None = None) -> list[HostRow]:
+        """What earlier runs learned of hosts: of all of them, or of these."""
+        query = select(*(hosts.c[name] for name in _HOST_COLUMNS))
+        if names is not None:
+            query = query.where(hosts.c.host.in_([clean(name) for name in names]))
         with self.reading() as connection:
-            found = connection.execute(select(*(hosts.c[name] for name in _HOST_COLUMNS)))
-            return [HostRow(**row) for row in found.mappings()]
+            return [HostRow(**row) for row in connection.execute(query).mappings()]
+
+    def paused_hosts(self, now: float) -> list[HostRow]:
+        """Hosts whose pause is not over at ``now`` (epoch seconds)."""
+        query = select(*(hosts.c[name] for name in _HOST_COLUMNS)).where(hosts.c.paused_until > now)
+        with self.reading() as connection:
+            return [HostRow(**row) for row in connection.execute(query).mappings()]
+
+    def add_pauses(self, rows: Iterable[HostRow]) -> None:
+        """Pauses that are longer than the known ones; all else that is known stays."""
+        columns = ("host", "paused_until", "pause_reason", "blocks")
+        values = [attrgetter(*columns)(row) for row in rows]
+        longer = (
+            f"{replacing(columns, ('host',))} WHERE hosts.paused_until IS NULL"
+            " OR hosts.paused_until < excluded.paused_until"
+        )
+        self._put_in(hosts, columns, values, longer)
 
     def save_hosts(self, rows: Iterable[HostRow]) -> None:
         """Replace what is known of these hosts; others stay."""
         values = [attrgetter(*_HOST_COLUMNS)(row) for row in rows]
         self._upsert(hosts, _HOST_COLUMNS, ("host",), values)
 
-    def load_exits(self) -> list[ExitRow]:
-        """The health of exits, per host and in general."""
+    def load_exits(self, *, host: str | None = None) -> list[ExitRow]:
+        """The health of exits, per host and in general; with ``host`` only there
+        (``""``: in general)."""
+        query = select(*(exits.c[name] for name in _EXIT_COLUMNS))
+        if host is not None:
+            query = query.where(exits.c.host == host)
         with self.reading() as connection:
-            found = connection.execute(select(*(exits.c[name] for name in _EXIT_COLUMNS)))
-            return [ExitRow(**row) for row in found.mappings()]
+            return [ExitRow(**row) for row in connection.execute(query).mappings()]
+
+    def add_exits(self, rows: Iterable[ExitRow]) -> None:
+        """Add to the counts of these exits (``ok``, ``fail``, ``bytes``, ``cost`` are what
+        came since the last time), and replace what is believed of them."""
+        key, sums = ("exit", "host"), ("ok", "fail", "bytes", "cost")
+        added = ", ".join(f"{name} = exits.{name} + excluded.{name}" for name in sums)
+        values = [attrgetter(*_EXIT_COLUMNS)(row) for row in rows]
+        conflict = f"{replacing(_EXIT_COLUMNS, key, keep=sums)}, {added}"
+        self._put_in(exits, _EXIT_COLUMNS, values, conflict)
 
     def save_exits(self, rows: Iterable[ExitRow]) -> None:
         """Replace what is known of these exits on these hosts; others stay."""
@@ -113,9 +143,15 @@ class StateTables(Database):
         key: tuple[str, ...],
         rows: list[tuple[Any, ...]],
     ) -> None:
+        self._put_in(table, columns, rows, replacing(columns, key))
+
+    def _put_in(
+        self, table: Table, columns: tuple[str, ...], rows: list[tuple[Any, ...]], conflict: str
+    ) -> None:
         if not rows:
             return
-        text = insert_text(table, columns, self.dialect.placeholder, replacing(columns, key))
+        text = insert_text(table, columns, self.dialect.placeholder, conflict)
+        rows.sort(key=lambda row: row[:2] if table is exits else row[0])  # or two could deadlock
         with self.writing() as connection:
             connection.exec_driver_sql(text, rows)
 

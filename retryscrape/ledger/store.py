@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, select
 
@@ -75,17 +76,37 @@ class Ledger(Queries):
             read = connection.execute(
                 select(reads.c.read_to, reads.c.complete).where(_read_is(batch_id, manifest, shard))
             ).one()
-        counts = self.counts(batch_id)
-        parked = self.parked(batch_id, now)
-        return BatchInfo(
-            **{name: batch[name] for name in _COUNTERS},
+        return self._info(
+            batch,
+            now,
             new=new,
             manifest_changed=changed and batch["manifest"] == manifest,
+            read_to=read.read_to,
+            complete=bool(read.complete),
+        )
+
+    def batch_info(self, batch_id: str, *, now: float) -> BatchInfo | None:
+        """A batch as it stands, whatever it was made of; None if there is none."""
+        with self.reading() as connection:
+            query = select(batches).where(batches.c.batch_id == batch_id)
+            batch = connection.execute(query).mappings().first()
+        if batch is None:
+            return None
+        complete = all(read.complete for read in self.reads_of(batch_id))
+        return self._info(
+            batch, now, new=False, manifest_changed=False, read_to=batch["lines"],
+            complete=complete,
+        )  # fmt: skip
+
+    def _info(self, batch: Mapping[Any, Any], now: float, **more: Any) -> BatchInfo:
+        counts = self.counts(batch["batch_id"])
+        parked = self.parked(batch["batch_id"], now)
+        return BatchInfo(
+            **{name: batch[name] for name in _COUNTERS},
             counts=counts.by_status,
             parked=parked,
             due=counts.open - parked,
-            read_to=read.read_to,
-            complete=bool(read.complete),
+            **more,
         )
 
     def add_rows(

@@ -17,6 +17,7 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from twisted.python.failure import Failure
 
+from retryscrape.crawl.drain import Drain
 from retryscrape.crawl.feeder import Feeder
 from retryscrape.crawl.items import failure_item, no_result, page_item
 from retryscrape.crawl.middlewares import SETTLED, settle_failure
@@ -72,7 +73,8 @@ class ManifestSpider(Spider):
     async def start(self) -> AsyncIterator[Any]:
         if self.run.books is None:
             return
-        async for request in Feeder(self.run, self).requests():
+        feeder = Drain if self.run.worker is not None else Feeder
+        async for request in feeder(self.run, self).requests():
             yield request
 
     async def handle_page(self, response: Response) -> AsyncIterator[Any]:
