@@ -45,6 +45,10 @@ class Failures(_Late):
     module = "failures"
 
 
+class Load(_Late):
+    module = "load"
+
+
 class Proxies(_Late):
     module = "proxies"
 

@@ -352,8 +352,12 @@ def test_a_killed_process_fails_its_pages_and_the_next_page_starts_anew(
     driver, browser, *_ = own_bench.browser._engine.processes()
 
     async def killed() -> Any:
+        before = own_bench.site.paths().count("/hang")
         works = [asyncio.create_task(own_bench.go("/hang")) for _ in range(2)]
-        await asyncio.sleep(0.5)
+        for _ in range(200):
+            if own_bench.site.paths().count("/hang") == before + 2:
+                break
+            await asyncio.sleep(0.05)
         os.kill(driver.pid if victim == "driver" else browser.pid, signal.SIGKILL)
         return await asyncio.gather(*works, return_exceptions=True)
 

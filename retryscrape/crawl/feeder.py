@@ -113,8 +113,9 @@ class Feeder:
                     yield request
         if reader.broken is not None:
             self._broken(source, batch, reader.broken)
-        elif batch or source.batch:
-            await asyncio.to_thread(self._finished, batch or "", source)
+        else:
+            batch = batch or self.books.first_batch(self.arguments)
+            await asyncio.to_thread(self._finished, batch, source)
 
     def _items(self, source: Source) -> Iterator[Item]:
         arguments = self.arguments

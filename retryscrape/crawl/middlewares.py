@@ -38,13 +38,14 @@ from retryscrape.crawl.spending import OverBudget
 from retryscrape.crawl.wishes import FileRetries, checks_of, limits_of
 from retryscrape.ledger.replay import KEPT_OUTCOMES
 from retryscrape.policy.classify import classify, classify_redirect
+from retryscrape.policy.decide import LOST_TO_EXITS
 from retryscrape.policy.decode import Fault, decode_body
 from retryscrape.policy.outcomes import At, Outcome, Verdict
 from retryscrape.policy.ticket import Ticket
 
 logger = logging.getLogger("retryscrape")
 
-#: Tries of a robots.txt through other exits; without an answer it counts as allowed.
+#: Tries of a robots.txt where the fault need not be the exits'; then it counts as allowed.
 SIDE_TRIES = 3
 
 
@@ -221,19 +222,21 @@ class AttemptMiddleware(_Middleware):
             broken = response.status == 407
             self.run.side_done(request, AUTH_VERDICT if broken else None)
             if broken:
-                return self._side_again(request) or response
+                return self._side_again(request, AUTH_VERDICT) or response
         return self.files.again(request, response.status) or response
 
     def _side_failed(self, request: Request, exception: Exception) -> Request | None:
         if self.run.pool is not None and SIDE in request.meta:
-            self.run.side_done(request, verdict_of(exception, proxied=True))
-            return self._side_again(request)
+            verdict = verdict_of(exception, proxied=True)
+            self.run.side_done(request, verdict)
+            return self._side_again(request, verdict)
         fault = verdict_of(exception, proxied=False).outcome is Outcome.NETWORK_ERROR
         return self.files.again(request, None) if fault else None
 
-    def _side_again(self, request: Request) -> Request | None:
-        used = request.meta[SIDE]
-        return request.copy() if len(used) < SIDE_TRIES else None
+    def _side_again(self, request: Request, verdict: Verdict) -> Request | None:
+        lost = verdict.outcome is Outcome.PROXY_ERROR
+        tries = LOST_TO_EXITS if lost else SIDE_TRIES
+        return request.copy() if len(request.meta[SIDE]) < tries else None
 
 
 def is_unavailable(exception: Exception, ticket: Ticket) -> bool:

@@ -36,9 +36,14 @@ class QuietRobotsTxtMiddleware(RobotsTxtMiddleware):
                 self._robots_error(error, url.netloc)
             self._stats.inc_value("robotstxt/request_count")
         parser = self._parsers[url.netloc]
-        if isinstance(parser, Deferred):
-            return await maybe_deferred_to_future(parser)
-        return parser
+        if not isinstance(parser, Deferred):
+            return parser
+        # Deferred.asFuture passes the result on as None: of several that wait, all but the
+        # first would hear that there are no rules (measured on Scrapy 2.19, Twisted 26.10).
+        await maybe_deferred_to_future(parser)
+        known = self._parsers[url.netloc]
+        assert not isinstance(known, Deferred)
+        return known
 
     def _robots_request(self, url: ParseResult) -> Request:
         return Request(

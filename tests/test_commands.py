@@ -1,0 +1,77 @@
+"""``report``, ``failures``, ``explain`` and ``classify``, as people type them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.commandline import *  # noqa: F403
+from tests.commandline import Project
+from tests.hostile_fixture import *  # noqa: F403
+
+
+@pytest.fixture
+def crawled(web, project: Project) -> Project:
+    """A batch with a success, a page that is gone and one that fails."""
+    urls = [web.url("/ok/1"), web.url("/gone/2"), web.url("/block/cloudflare-deny")]
+    project.crawl(project.manifest("m.txt", urls))
+    return project
+
+
+def test_what_is_said_of_a_batch(web, crawled: Project) -> None:
+    report = crawled.scrapy("report", "m")
+    assert report.code == 0, report.err
+    for word in ("cloudflare", "gone", "127.0.0.1"):
+        assert word in report.out
+
+    as_json = json.loads(crawled.scrapy("report", "m", "--json").out)
+    assert as_json
+
+    feed = crawled.out / "m" / "failures.jsonl"
+    before = feed.read_text()
+    feed.unlink()
+    assert crawled.scrapy("failures", "m").code == 0
+    assert feed.read_text() == before
+
+    explained = crawled.scrapy("explain", web.url("/block/cloudflare-deny"))
+    assert explained.code == 0, explained.err
+    assert "cloudflare" in explained.out
+    assert explained.out.count("403") >= 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "no-such-batch"),
+        ("failures", "no-such-batch"),
+        ("explain", "http://127.0.0.1/never-asked"),
+        ("report",),
+        ("explain",),
+        ("classify",),
+        ("classify", "no-such-file.html"),
+    ],
+)
+def test_errors_are_one_sentence(crawled: Project, words: tuple[str, ...]) -> None:
+    done = crawled.scrapy(*words)
+    assert done.code != 0
+    assert "Traceback" not in done.err + done.out
+    assert (done.err + done.out).strip()
+
+
+def test_a_ledger_that_is_not_there(project: Project) -> None:
+    for command in ("report", "failures"):
+        done = project.scrapy(command, "m")
+        assert done.code == 2, command
+        assert "Traceback" not in done.err
+    assert not project.out.exists()
+
+
+def test_a_saved_page_is_classified(project: Project) -> None:
+    page = project.folder / "page.html"
+    page.write_text("<html><head><title>Just a moment...</title></head><body></body></html>")
+    done = project.scrapy("classify", str(page))
+    assert done.code == 0, done.err
+    assert "blocked" in done.out
+    assert "cloudflare" in done.out
+    assert "just a moment" in done.out.lower()
