@@ -8,12 +8,15 @@ takes anything with ``get`` and iteration over names.
 from __future__ import annotations
 
 import difflib
+import importlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
+from retryscrape.policy.api_declaration import provider_of
+from retryscrape.policy.api_provider import MODES, Provider
 from retryscrape.policy.budget import parse_run_budget
 from retryscrape.policy.shares import StopRule, parse_stop
 
@@ -121,6 +124,12 @@ def _dict(value: Any) -> dict[str, Any]:
 RUNGS = ("http", "browser", "api")
 
 
+def _is_mode(rung: str) -> bool:
+    """``api``, ``api:MODE``, ``api:MODE:COUNTRY``: a scraping API has modes, not tiers of exits."""
+    base, _, more = rung.partition(":")
+    return base != "api" or not more or more.partition(":")[0].strip() in (*MODES, "")
+
+
 def _ladder(value: Any) -> tuple[str, ...]:
     rungs = _list(value)
     if not rungs:
@@ -128,13 +137,15 @@ def _ladder(value: Any) -> tuple[str, ...]:
     for rung in rungs:
         if rung.split(":")[0] not in RUNGS:
             raise ValueError(f"has the rung {rung!r}, and there are only {', '.join(RUNGS)}")
+        if not _is_mode(rung):
+            raise ValueError(f"has the rung {rung!r}: after 'api:' comes {' or '.join(MODES)}")
     if len(set(rungs)) != len(rungs):
         raise ValueError("names a rung twice")
     return rungs
 
 
 def _cost(value: Any) -> dict[str, float]:
-    prices: dict[str, float] = {"http": 2.0, "browser": 5.0, "api": 0.0}
+    prices: dict[str, float] = {"http": 2.0, "browser": 5.0}
     for rung, price in _dict(value).items():
         try:
             prices[rung] = _number()(price)
@@ -200,6 +211,21 @@ def _progress(value: Any) -> str:
     return "on" if _flag(value) else "off"
 
 
+def _api(value: Any) -> Provider:
+    """A dict, its JSON, or where in code it is: ``package.module.NAME``."""
+    if isinstance(value, str) and not value.lstrip().startswith("{"):
+        value = _imported(value.strip())
+    return value if isinstance(value, Provider) else provider_of(_dict(value))
+
+
+def _imported(path: str) -> Any:
+    module, _, name = path.replace(":", ".").rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError):
+        raise ValueError("must be a dict, or say where one is: package.module.NAME") from None
+
+
 def _web_address(value: Any) -> str:
     text = _text(value)
     if not text.lower().startswith(("http://", "https://")):
@@ -220,7 +246,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("ATTEMPTS", 3, _number(1, whole=True), "attempts per rung and pass"),
     Setting(
         "COST",
-        {"http": 2.0, "browser": 5.0, "api": 0.0},
+        {"http": 2.0, "browser": 5.0},
         _cost,
         "price units per attempt; a rendered page holds a core about 2.5 times as long",
     ),
@@ -298,6 +324,20 @@ SETTINGS: tuple[Setting, ...] = (
         "rendered pages at once; on 2 cores 8 were hardly faster than 4",
     ),
     Setting("BROWSER_RECYCLE", 500, _number(1, whole=True), "pages until the browser is renewed"),
+    Setting(
+        "API",
+        None,
+        _optional(_api),
+        "the scraping API of the rung `api`, as a dict (the least is `kind` and `base`) or as the "
+        "name of one in code, `package.module.NAME` (docs/how-to/scraping-api.md)",
+    ),
+    Setting(
+        "API_KEY",
+        None,
+        _optional(_text),
+        "its key; the environment variable of this name will do, and is better: settings are "
+        "shown to whoever lists processes",
+    ),
     Setting("KEEP_BLOCKED", True, _flag, "keep the last blocked or invalid body per URL"),
     Setting(
         "SUSPECT",
@@ -373,6 +413,8 @@ class Config:
     fail_on: str
     browser_pages: int
     browser_recycle: int
+    api: Provider | None
+    api_key: str | None
     keep_blocked: bool
     suspect: str
     lease: float
@@ -397,12 +439,15 @@ class Config:
 
     def price(self, rung: str) -> float:
         """Price units of one attempt on a rung (``http:residential`` costs what ``http`` does
-        unless it has a price of its own)."""
-        return float(self.cost.get(rung, self.cost.get(rung.split(":")[0], 0.0)))
+        unless it has a price of its own; a scraping API declares its prices)."""
+        price = self.cost.get(rung, self.cost.get(rung.split(":")[0]))
+        if price is None:
+            price = self.api.price_of(rung) if self.api and rung.startswith("api") else 0.0
+        return float(price)
 
 
 #: Settings whose values may hold a secret: no message shows them.
-SECRET_NAMES = frozenset({"PROXIES", "LEDGER", "WEBHOOK", "WEBHOOK_SECRET"})
+SECRET_NAMES = frozenset({"PROXIES", "LEDGER", "WEBHOOK", "WEBHOOK_SECRET", "API", "API_KEY"})
 
 
 def parse_value(name: str, raw: Any) -> Any:
@@ -425,13 +470,9 @@ def unknown_names(settings: SettingsLike) -> list[str]:
         if not isinstance(name, str) or not name.startswith(PREFIX):
             continue
         short = name.removeprefix(PREFIX)
-        if short in _BY_NAME or short in EXTRA_NAMES:
+        if short in _BY_NAME:
             continue
-        near = difflib.get_close_matches(short, [*_BY_NAME, *EXTRA_NAMES], n=1, cutoff=0.0)
+        near = difflib.get_close_matches(short, list(_BY_NAME), n=1, cutoff=0.0)
         hint = f", did you mean {PREFIX}{near[0]}?" if near else ""
         sentences.append(f"Setting {name} does not exist{hint or '.'}")
     return sentences
-
-
-#: Names that are read elsewhere and are no part of ``Config`` (the key is a secret).
-EXTRA_NAMES = frozenset({"API_KEY"})

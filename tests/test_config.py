@@ -28,7 +28,7 @@ def test_defaults_are_those_of_the_contract() -> None:
     [
         ("LADDER", "http", "ladder", ("http",)),
         ("LADDER", '["http", "http:residential"]', "ladder", ("http", "http:residential")),
-        ("COST", '{"http": 1}', "cost", {"http": 1.0, "browser": 5.0, "api": 0.0}),
+        ("COST", '{"http": 1}', "cost", {"http": 1.0, "browser": 5.0}),
         ("RETRY_BUDGET", "off", "retry_budget", None),
         ("REDRIVE_JITTER", "0,1", "redrive_jitter", (0.0, 1.0)),
         ("RUN_BUDGET", "100", "run_budget", "100"),

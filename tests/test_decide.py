@@ -36,7 +36,9 @@ def decided(
             http_code=v.http_code,
             kind=v.kind,
             reason=v.reason,
-            cost=0.0 if v.outcome is Outcome.PROXY_ERROR else {"http": 2.0, "browser": 5.0}[rung],
+            cost=0.0
+            if v.outcome is Outcome.PROXY_ERROR
+            else {"http": 2.0, "browser": 5.0, "api": 1.0}[rung],
             html=v.html,
             own_wait=v.outcome is Outcome.THROTTLED,
             counts=counts and v.outcome is not Outcome.PROXY_ERROR,
@@ -256,3 +258,32 @@ def test_an_attempt_that_never_left_is_decided_too(outcome: str) -> None:
         rng=random.Random(1),
     )
     assert decide(scene).outcome is Outcome(outcome)
+
+
+# --- scraping APIs ---------------------------------------------------------------------
+
+
+def test_an_apis_own_failure_is_tried_three_times_and_costs_no_retry_budget() -> None:
+    failed = verdict("api_error", reason="timeout at exit")
+    rungs = ("http", "api", "api", "api")
+    first = verdict("blocked", http_code=403)
+    spend = {"spend": lambda: False, "host_down": True}
+    again = decided(first, failed, failed, rungs=rungs[:3], **spend)
+    assert (again.action, again.rung) == (Action.RETRY, "api")
+    assert again.not_before >= 0
+    end = decided(first, failed, failed, failed, rungs=rungs, **spend)
+    assert (end.action, end.outcome, end.error_class) == (
+        Action.FAIL, Outcome.API_ERROR, ErrorClass.RETRYABLE,
+    )  # fmt: skip
+
+
+def test_an_api_that_takes_no_orders_is_not_asked_again_in_this_pass() -> None:
+    refused = verdict("api_error", reason="refused: 10 times, 503")
+    assert decided(refused, rungs=("api",)).action is Action.FAIL
+
+
+def test_a_blocked_answer_that_is_no_page_goes_past_the_browser_to_an_api() -> None:
+    blocked = verdict("blocked", http_code=403, html=False)
+    made = decided(blocked, ladder=("http", "browser", "api"), bought_rung="api")
+    assert (made.action, made.rung) == (Action.RETRY, "api")
+    assert decided(blocked, ladder=("http", "browser")).action is Action.FAIL

@@ -28,6 +28,8 @@ THROTTLED = 5
 DNS_TRIES = 2
 #: A body that cannot be decoded is asked for once more, without compression.
 DECODE_TRIES = 2
+#: A scraping API's own failures, per URL and pass: each of them may cost money.
+API_TRIES = 3
 
 
 class Action(StrEnum):
@@ -55,7 +57,8 @@ class Scene:
 
     ``ticket.history`` ends with the attempt that ``verdict`` is about.
     ``exits`` is how many usable exits the URL has not tried, None without
-    proxies. ``pause_until`` and ``owed_until`` are epoch seconds: when the host
+    proxies. ``bought_rung`` is the next rung that is a scraping API, which can help where a
+    browser cannot. ``pause_until`` and ``owed_until`` are epoch seconds: when the host
     may be asked again, and what the answer asked for. ``spend`` takes one retry
     from the budget and says whether it was there. ``price`` maps the rungs that
     may come next to price units; ``run_over`` is the sentence if the run may spend no more.
@@ -67,6 +70,7 @@ class Scene:
     now: float
     rng: random.Random
     next_rung: str | None = None
+    bought_rung: str | None = None
     render_unavailable: bool = False
     exits: int | None = None
     no_exit: str | None = None
@@ -140,6 +144,8 @@ def _blocked(scene: Scene) -> Decision:
     if not verdict.html:
         if others and ticket.count(Outcome.BLOCKED) < LOST_TO_EXITS:
             return _again(scene, ticket.rung, "not HTML: another exit", not_before=wait)
+        if scene.bought_rung:
+            return _again(scene, scene.bought_rung, "not HTML: the scraping API", not_before=wait)
         return _blocked_for_good(scene, "not HTML: a browser would not help")
     other_exit_first = verdict.kind not in (Kind.CHALLENGE, Kind.CONSENT) and (
         ticket.count(Outcome.BLOCKED, ticket.rung) == 1
@@ -212,6 +218,22 @@ def _fault(scene: Scene) -> Decision:
         not_before=max(scene.now + delay, scene.pause_until),
         identity=_word(verdict.reason) == "decode",
     )
+
+
+def _api(scene: Scene) -> Decision:
+    """A scraping API's own failure: again after a backoff, unless it takes no orders now.
+
+    No retry budget, no pause of the host: the target has seen nothing of it.
+    """
+    ticket = scene.ticket
+    tries = min(scene.limits.attempts, API_TRIES)
+    failed = ticket.count(Outcome.API_ERROR)
+    if _word(scene.verdict.reason) == "refused":
+        return _end(scene, Action.FAIL, "the scraping API takes no orders now")
+    if ticket.on_rung(ticket.rung) >= tries or failed >= API_TRIES:
+        return _end(scene, Action.FAIL, "the attempts are used up")
+    delay = scene.limits.backoff.delay(max(0, failed - 1), scene.rng)
+    return _again(scene, ticket.rung, "the API failed: again", not_before=scene.now + delay)
 
 
 def _proxy(scene: Scene) -> Decision:
@@ -309,7 +331,7 @@ _RULES: Mapping[Outcome, Callable[[Scene], Decision]] = {
     Outcome.REJECTED: _final,
     Outcome.OVER_BUDGET: _final,
     Outcome.NO_RESULT: _final,
-    Outcome.API_ERROR: _fault,
+    Outcome.API_ERROR: _api,
     Outcome.THROTTLED: _throttled,
     Outcome.BLOCKED: _blocked,
     Outcome.EMPTY: _lacking,
