@@ -85,9 +85,10 @@ def _attempt_lines(record: AttemptRecord) -> Iterator[str]:
     vendor = f", {record.vendor}" if record.vendor else ""
     code = record.http_code or "no answer"
     yield ""
+    via = f"a scraping API ({record.mode or 'no mode told'})" if record.task else record.exit
     yield (
         f"  #{record.n}  {plain(record.started_at)}  {plain(record.rung)}"
-        f" via {plain(record.exit or 'direct')}  (job {plain(record.job_id)})"
+        f" via {plain(via or 'direct')}  (job {plain(record.job_id)})"
     )
     waited = f" after waiting {record.waited:.1f} s" if record.waited else ""
     yield (

@@ -58,7 +58,8 @@ class AttemptRecord:
     """One attempt, append only. ``n`` counts over all passes of the URL (1-based).
 
     ``started_at`` is ISO 8601 UTC with ``Z``; ``elapsed`` and ``waited`` are
-    seconds; ``decision`` says in words what was decided and by which rule.
+    seconds; ``decision`` says in words what was decided and by which rule. Of what was
+    bought: ``mode`` as the scraping API says it, ``task`` is the order's name in ``tasks``.
     """
 
     batch_id: str
@@ -79,6 +80,8 @@ class AttemptRecord:
     bytes: int
     cost: float
     job_id: str
+    mode: str | None = None
+    task: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

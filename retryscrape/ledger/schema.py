@@ -1,8 +1,9 @@
 """The tables of the ledger, and how older ledgers are brought up to them.
 
 DESIGN.md section 4 is the source of names and columns: they are a contract.
-``reads``, ``redrives``, ``workers``, ``claims`` and ``schema_version`` are our own, and
-so are ``jobs.spider``, ``jobs.arguments`` and ``jobs.settings``.
+``reads``, ``redrives``, ``workers``, ``claims``, ``tasks``, ``events`` and ``schema_version``
+are our own, and so are ``jobs.spider``, ``jobs.arguments``, ``jobs.settings``, ``attempts.mode``
+and ``attempts.task``.
 """
 
 from __future__ import annotations
@@ -150,6 +151,9 @@ attempts = Table(
     _count("bytes"),
     _amount("cost"),
     _key("job_id"),
+    # Of what was bought: how the API fetched it, and which of ``tasks`` it was.
+    Column("mode", Text),
+    Column("task", Text),
     UniqueConstraint("batch_id", "url", "n", "job_id"),
 )
 
@@ -268,6 +272,36 @@ Index(
     postgresql_where=claims.c.worker.is_not(None),
 )
 
+# What was ordered of a scraping API, one row a URL and order: in the ledger before it is
+# ordered, so that nothing is paid for twice. ``ref`` is our own name of the order,
+# ``task_id`` the API's (that of a batch belongs to many URLs), ``target`` what was asked for.
+tasks = Table(
+    "tasks",
+    metadata,
+    _key("ref"),
+    _key("batch_id"),
+    _key("url"),
+    Column("target", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("task_id", _KEY),
+    _amount("submitted_at"),
+    Column("rung", Text),
+    Column("job_id", Text),
+    PrimaryKeyConstraint("ref"),
+    Index("tasks_url", "batch_id", "url"),
+    Index("tasks_id", "task_id"),
+)
+
+# Events that an API has sent, each once.
+events = Table(
+    "events",
+    metadata,
+    _key("task_id"),
+    _key("event"),
+    _amount("seen_at"),
+    PrimaryKeyConstraint("task_id", "event"),
+)
+
 schema_version = Table(
     "schema_version",
     metadata,
@@ -291,6 +325,12 @@ def _make_room_for_workers(connection: Connection) -> None:
     claims.create(connection, checkfirst=True)
 
 
+def _make_room_for_tasks(connection: Connection) -> None:
+    tasks.create(connection, checkfirst=True)
+    events.create(connection, checkfirst=True)
+    _add_columns(connection, attempts, "mode", "task")
+
+
 def _add_columns(connection: Connection, table: Table, *names: str) -> None:
     """Text columns that an older ledger lacks (a new one was made with them)."""
     there = {column["name"] for column in inspect(connection).get_columns(table.name)}
@@ -304,6 +344,7 @@ MIGRATIONS: tuple[tuple[str, Callable[[Connection], None]], ...] = (
     ("create the tables", _create_tables),
     ("remember arguments and re-drives", _remember_arguments_and_loops),
     ("claims of workers", _make_room_for_workers),
+    ("tasks of scraping APIs", _make_room_for_tasks),
 )
 
 
