@@ -346,6 +346,12 @@ SETTINGS: tuple[Setting, ...] = (
         "same body under many URLs of a host: say so, count it as invalid, or nothing",
     ),
     Setting("LEASE", 60.0, _number(1), "seconds that a worker's claim on rows holds"),
+    Setting(
+        "LEDGER_WAIT",
+        20.0,
+        _number(0),
+        "seconds for which a ledger that cannot be reached is tried again; results are kept meanwhile",
+    ),
     Setting("PROGRESS", "auto", _progress, "live line on a terminal, else a log line a minute"),
     Setting(
         "HTTP_CLIENT",
@@ -418,6 +424,7 @@ class Config:
     keep_blocked: bool
     suspect: str
     lease: float
+    ledger_wait: float
     progress: str
     http_client: str
     webhook: str | None

@@ -104,7 +104,7 @@ def test_four_workers_two_killed_one_stopped_past_its_lease(web, on_postgres) ->
     until(lambda: len(on_postgres.sql(held)) >= 3)
     until(lambda: len(web.requests()) > 60)
     # What only a killed process knew nobody keeps: the pause is to be in the ledger first.
-    paused_row = "SELECT 1 FROM hosts WHERE host = '127.0.0.8' AND paused_until IS NOT NULL"
+    paused_row = "SELECT 1 FROM hosts WHERE host LIKE '127.0.0.8:%' AND paused_until IS NOT NULL"
     until(lambda: on_postgres.sql(paused_row))
     names = [name for (name,) in on_postgres.sql(held)]
     mine = {worker.pid: [n for n in names if f"-{worker.pid}-" in n] for worker in workers}

@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from retryscrape.crawl.patience import insist
 from retryscrape.crawl.runtime import Run, UsageProblem, iso
 from retryscrape.crawl.spending import unpaid
 from retryscrape.ledger.dialect import LedgerError
@@ -60,7 +61,13 @@ class Books:
         self._store = PageStore(self.out)
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="blocked-pages")
         self.ledger = self._open_ledger()
-        self.writer = Writer(self.ledger, out=self.out, on_failure=self._failed, on_full=self._full)
+        self.writer = Writer(
+            self.ledger,
+            out=self.out,
+            give_up=run.config.ledger_wait,
+            on_failure=self._failed,
+            on_full=self._full,
+        )
 
     @property
     def shard(self) -> str:
@@ -163,12 +170,14 @@ class Books:
 
     def close(self, reason: str) -> None:
         """Commit what is left, write the feeds, give the locks back. Never raises for the disk."""
+        wait = self.run.config.ledger_wait
         try:
             if reason == "over_budget":
                 self._leave_unpaid()
             self.writer.close()
             self._disk.shutdown()
-            self._put_down(reason)
+            # one that was waited for in vain already is not waited for again
+            insist(0.0 if self.writer.failure else wait, self._put_down, reason)
         except (LedgerError, OSError) as error:
             logger.error("The end of the run could not be written down: %s", error)
             self.feed_written = False

@@ -66,6 +66,10 @@ class DownloadHandler:
 
     async def _fetch(self, request: Request) -> Response:
         ticket = ticket_of(request)
+        worker = self.run.worker
+        if worker and ticket and ticket.batch and not await worker.may_write(ticket.host):
+            # given out before a stop that outlasted the lease, and another worker's since
+            raise FetchError("cancelled", At.UNKNOWN, detail="its host is another worker's")
         if ticket is not None and not ticket.hops:
             # now it leaves: what it waited for in its slot belongs to no exit's time
             request.meta[TICKET] = replace(ticket, started=self.run.clock())

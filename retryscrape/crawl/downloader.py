@@ -15,10 +15,21 @@ from collections.abc import Callable
 from typing import Any
 
 from scrapy import Request
-from scrapy.core.downloader import Downloader
+from scrapy.core.downloader import Downloader, Slot
 from twisted.internet.defer import Deferred
 
 from retryscrape.crawl.keys import BROWSER_SLOT, SLOT, host_of, ticket_of
+
+
+class SteadySlot(Slot):
+    """Draws its delay once for each request that leaves, so that it can be told ahead."""
+
+    _drawn: tuple[float, float, float] | None = None
+
+    def download_delay(self) -> float:
+        if self._drawn is None or self._drawn[:2] != (self.lastseen, self.delay):
+            self._drawn = (self.lastseen, self.delay, super().download_delay())
+        return self._drawn[2]
 
 
 class RoomyDownloader(Downloader):
@@ -48,17 +59,29 @@ class RoomyDownloader(Downloader):
         infinity while it is full.
 
         ``given`` is how many were given out and have not left: those that still
-        wait for robots.txt are in no slot yet.
+        wait for robots.txt are in no slot yet, and with a delay the next one waits
+        for them. So nothing is left to wait in the slot, where a pause would not reach it.
         """
-        slot = self.slots.get(key)
+        slot, now = self.slots.get(key), time.monotonic()
         if slot is None:
             own = self.per_slot_settings.get(key, {})
             limit = own.get("concurrency", self.ip_concurrency or self.domain_concurrency)
-            return math.inf if 0 < limit <= given else 0.0
-        if 0 < slot.concurrency <= max(len(slot.active), given):
+            delay, active, due = float(own.get("delay", self._delay)), 0, 0.0
+        else:
+            limit, active = slot.concurrency, len(slot.active)
+            delay = slot.download_delay()
+            due = slot.lastseen + delay
+        if 0 < limit <= max(active, given):
             return math.inf
-        due = slot.lastseen + slot.delay
-        return due if slot.delay and due > time.monotonic() else 0.0
+        if delay and given > active:
+            return now + delay
+        return due if delay and due > now else 0.0
+
+    def _get_slot(self, request: Request, spider: Any = None) -> tuple[str, Slot]:
+        key, slot = super()._get_slot(request)
+        if not isinstance(slot, SteadySlot):
+            slot = self.slots[key] = SteadySlot(slot.concurrency, slot.delay, slot.jitter)
+        return key, slot
 
     def fetch(self, request: Request, spider: Any = None) -> Deferred[Any]:
         deferred: Deferred[Any] = super().fetch(request)

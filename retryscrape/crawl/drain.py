@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator
 from scrapy import Request
 
 from retryscrape.crawl.feeder import Feeder
-from retryscrape.crawl.worker import GIVE_UP, Worker, now, unread
+from retryscrape.crawl.patience import patiently
+from retryscrape.crawl.worker import Worker, now, unread
 from retryscrape.ledger.claims import Wanted
 from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.records import Known
@@ -37,7 +38,7 @@ class Drain(Feeder):
         worker = self.run.worker
         assert worker is not None
         worker.start()
-        self._scheme = await asyncio.to_thread(self._default_scheme)
+        self._scheme = await patiently(self.run, self._default_scheme)
         failing: float | None = None
         while self.run.stop_reason is None and not self._drained:
             try:
@@ -46,7 +47,7 @@ class Drain(Feeder):
                 failing = None
             except LedgerError as error:
                 failing = failing or now()
-                if not error.retryable or now() - failing > GIVE_UP:
+                if not error.retryable or now() - failing > self.run.config.ledger_wait:
                     raise
                 await asyncio.sleep(POLL)
 

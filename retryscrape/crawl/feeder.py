@@ -19,6 +19,7 @@ from scrapy import Request
 
 from retryscrape.crawl.books import Books
 from retryscrape.crawl.keys import TICKET
+from retryscrape.crawl.patience import patiently
 from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.take import Take, take
 from retryscrape.ledger.dialect import LedgerError
@@ -115,7 +116,7 @@ class Feeder:
             self._broken(source, batch, reader.broken)
         else:
             batch = batch or self.books.first_batch(self.arguments)
-            await asyncio.to_thread(self._finished, batch, source)
+            await patiently(self.run, self._finished, batch, source)
 
     def _items(self, source: Source) -> Iterator[Item]:
         arguments = self.arguments
@@ -158,7 +159,7 @@ class Feeder:
     async def _lines(
         self, batch: str, source: Source, lines: list[Row | Rejected], last: int
     ) -> AsyncIterator[Request]:
-        known, fresh = await asyncio.to_thread(self._store, batch, source, lines, last)
+        known, fresh = await patiently(self.run, self._store, batch, source, lines, last)
         self.books.unread[batch] = source.name
         for line in lines:
             if isinstance(line, Rejected):

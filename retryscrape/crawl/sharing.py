@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from retryscrape.crawl.books import merged_hosts, pool_rows
 from retryscrape.crawl.runtime import Run
+from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.records import ExitRow, HostRow
 from retryscrape.ledger.store import Ledger
 
@@ -24,6 +25,9 @@ class Changes:
     hosts: list[HostRow]
     elsewhere: list[HostRow]
     exits: list[ExitRow]
+    #: what had been told before, to be told again if this could not be written
+    told_hosts: dict[str, HostRow]
+    told_exits: dict[str, ExitRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +61,18 @@ class Sharing:
             if self._hosts[host] != HostRow(host=host):
                 rows[host] = HostRow(host=host)  # its pause was ended early
         news = [row for host, row in rows.items() if self._hosts.get(host) != row]
+        told = {row.host: self._hosts.get(row.host, HostRow(host=row.host)) for row in news}
         self._hosts |= {row.host: row for row in news}
+        exits_told = dict(self._exits)
+        exits = self._exit_changes()
         return Changes(
             hosts=[row for row in news if row.host in held],
             elsewhere=[row for row in news if row.host not in held and row.paused_until],
-            exits=self._exit_changes(),
+            exits=exits,
+            told_hosts=told,
+            told_exits={
+                row.exit: exits_told.get(row.exit, ExitRow(exit=row.exit)) for row in exits
+            },
         )
 
     def _exit_changes(self) -> list[ExitRow]:
@@ -89,19 +100,30 @@ class Sharing:
         return Heard(self.ledger.paused_hosts(self.run.clock()), exits)
 
     def save(self, changes: Changes) -> None:
-        """Tell."""
-        self.ledger.save_hosts(changes.hosts)
-        self.ledger.add_pauses(changes.elsewhere)
-        self.ledger.add_exits(changes.exits)
+        """Tell. What the ledger could not take is new again. Raises LedgerError."""
+        try:
+            self.ledger.save_hosts(changes.hosts)
+            self.ledger.add_pauses(changes.elsewhere)
+            self.ledger.add_exits(changes.exits)
+        except LedgerError:
+            self._hosts |= changes.told_hosts
+            self._exits |= changes.told_exits
+            raise
 
-    def heard(self, heard: Heard, held: Collection[str]) -> None:
-        """Take up what others know."""
+    def heard(self, heard: Heard) -> None:
+        """Take up what others know: longer pauses (also of hosts that are ours, when others
+        were redirected there), and exits. What was our own word is not news: we may have
+        ended that pause since."""
         now = self.run.clock()
         for row in heard.paused:
+            told = self._hosts.get(row.host)
+            if told is not None and told.paused_until == row.paused_until:
+                continue
             pause = self.run.hosts.pause_of(row.host, now)
             known = pause.until if pause is not None else now
-            if row.host not in held and (row.paused_until or 0.0) > known + 0.1:
+            if (row.paused_until or 0.0) > known + 0.1:
                 self.adopt([row])
+                self.run.park_if_paused(row.host, now)
         for fresh in heard.exits:
             mine = self._exits.get(fresh.exit)
             if mine is None or (fresh.updated_at or 0.0) > (mine.updated_at or 0.0):

@@ -21,7 +21,7 @@ from typing import Any
 from retryscrape.crawl.metrics import Metrics, open_metrics
 from retryscrape.crawl.runtime import Run, iso
 from retryscrape.crawl.webhook import deliver, key_of, shown
-from retryscrape.ledger.dialect import LedgerError
+from retryscrape.ledger.dialect import LedgerError, shown_url
 from retryscrape.ledger.lock import BatchBusyError, BatchLock
 from retryscrape.ledger.pages import check_batch_name, replacing_file
 from retryscrape.ledger.records import Counts
@@ -217,7 +217,7 @@ class RunStatus:
                 "report": folder / "report.json",
                 "pages": folder / "pages",
             }
-        ledger = mask_text(self.run.config.ledger or str(out / "ledger.db"), self.run.secrets)
+        ledger = shown_url(self.run.config.ledger or str(out / "ledger.db"))
         return {**{name: str(path) for name, path in paths.items()}, "ledger": ledger}
 
     def _warn(self, sentence: str) -> None:

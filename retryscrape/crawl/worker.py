@@ -24,12 +24,11 @@ from retryscrape.ledger.store import Ledger
 
 logger = logging.getLogger("retryscrape")
 
-#: Seconds between two looks at what the others know: pauses are to be known within 2 s.
-EVERY = 1.0
+#: Seconds between two looks at what the others know. A pause is told at the next look and
+#: heard at another worker's next one: known to all within 2 s.
+EVERY = 0.7
 #: A lease is believed for this share of its time: the rest is for what is under way.
 BELIEVED = 0.8
-#: Seconds for which a ledger that cannot be reached is tried again (as the writer does).
-GIVE_UP = 20.0
 
 
 def now() -> float:
@@ -144,7 +143,7 @@ class Worker:
                 failing = None
             except LedgerError as error:
                 failing = failing or self._clock()
-                if not error.retryable or self._clock() - failing > GIVE_UP:
+                if not error.retryable or self._clock() - failing > self.run.config.ledger_wait:
                     self.run.stop("ledger_failed", str(error))
             await asyncio.sleep(min(EVERY, self.run.config.lease / 5))
 
@@ -159,7 +158,7 @@ class Worker:
         self._held_since(asked)
         changes = self.sharing.changes(self.cursors)
         found = await asyncio.to_thread(self.sharing.exchange, changes)
-        self.sharing.heard(found, self.cursors)
+        self.sharing.heard(found)
 
     async def _lost(self, turn: int) -> None:
         """The lease has ended while this process was away: others have its rows by now."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus, urlsplit
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import (
@@ -48,6 +49,16 @@ _POSTGRES_SETTINGS = (
     f"SET lock_timeout = '{BUSY_TIMEOUT:g}s'",
     f"SET idle_in_transaction_session_timeout = '{BUSY_TIMEOUT:g}s'",
 )
+
+# A server that is gone without a word is noticed in seconds, not in the quarter of an hour
+# that TCP gives it. What the URL says wins.
+_POSTGRES_WAITS = {
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
 
 # SQLite's primary result codes (sqlite.org/rescode.html): sentence, worth trying again.
 _SQLITE_SENTENCES: dict[int, tuple[str, bool]] = {
@@ -101,7 +112,11 @@ class Dialect:
         try:
             # A look before use: a server that was restarted is met again without an error.
             engine = create_engine(
-                self.url, pool_size=5, max_overflow=20, pool_pre_ping=not self.sqlite
+                self.url,
+                pool_size=5,
+                max_overflow=20,
+                pool_pre_ping=not self.sqlite,
+                connect_args={} if self.sqlite else self._waits(),
             )
         except (ImportError, NoSuchModuleError):
             raise LedgerError(
@@ -114,6 +129,10 @@ class Dialect:
         else:
             event.listen(engine, "connect", _on_postgres_connect)
         return engine
+
+    def _waits(self) -> dict[str, str]:
+        given = self.url.query
+        return {name: value for name, value in _POSTGRES_WAITS.items() if name not in given}
 
     def prepare(self, engine: Engine) -> None:
         """Once per open: the journal mode, which SQLite keeps in the file."""
@@ -195,8 +214,25 @@ def passwords(url_or_path: str) -> set[str]:
         url = _parse(url_or_path)
     except LedgerError:
         return set()
-    inside = (url.query.get(name) for name in ("password", "sslpassword"))
-    return {word for word in (url.password, *inside) if isinstance(word, str) and word}
+    inside = [url.query.get(name) for name in ("password", "sslpassword")]
+    words = [word for word in (url.password, *inside) if isinstance(word, str)]
+    written = urlsplit(url_or_path).password or ""  # as it stands in the URL
+    quoted = [form(word) for word in words for form in (quote_plus, _quote_all)]
+    return {word for word in (*words, *quoted, written) if word}
+
+
+def shown_url(url_or_path: str) -> str:
+    """A ledger's path, or its database URL, as any output may show it."""
+    if "://" not in url_or_path:
+        return url_or_path
+    try:
+        return _shown(_parse(url_or_path))
+    except LedgerError:
+        return f"{url_or_path.partition('://')[0]}://***"
+
+
+def _quote_all(word: str) -> str:
+    return quote(word, safe="")
 
 
 def _secrets(url: URL) -> list[str]:

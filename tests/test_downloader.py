@@ -1,0 +1,52 @@
+"""Room in download slots: told ahead, so that nothing waits where a pause cannot reach it."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.utils.test import get_crawler
+
+from retryscrape.crawl.downloader import RoomyDownloader
+
+HOST = "a.test"
+
+
+@pytest.fixture
+def downloader(monkeypatch: pytest.MonkeyPatch) -> RoomyDownloader:
+    settings = {"DOWNLOAD_DELAY": 10, "CONCURRENT_REQUESTS_PER_DOMAIN": 3}
+    made = RoomyDownloader(get_crawler(Spider, settings_dict=settings))
+    monkeypatch.setattr(made, "_start_slot_gc", lambda: None)
+    return made
+
+
+def test_the_next_departure_is_told_exactly(downloader: RoomyDownloader) -> None:
+    """Scrapy draws the delay anew at each look: a request that was given out at the mean one
+    would wait in the slot."""
+    _, slot = downloader._get_slot(Request(f"http://{HOST}/"))
+    slot.lastseen = time.monotonic()
+    told = downloader.room(HOST, 0)
+    assert {slot.lastseen + slot.download_delay() for _ in range(20)} == {told}
+    assert 5.0 <= told - slot.lastseen <= 15.0
+    slot.lastseen += 1.0
+    assert downloader.room(HOST, 0) != told + 1.0
+
+
+def test_with_a_delay_one_request_of_a_host_waits_for_robots_txt(
+    downloader: RoomyDownloader,
+) -> None:
+    assert downloader.room(HOST, 0) == 0.0
+    assert 5.0 < downloader.room(HOST, 1) - time.monotonic() <= 10.0
+    assert downloader.room(HOST, 3) == math.inf
+    _, slot = downloader._get_slot(Request(f"http://{HOST}/"))
+    assert downloader.room(HOST, 1) > time.monotonic()
+    slot.active.add(Request(f"http://{HOST}/"))
+    assert downloader.room(HOST, 1) == 0.0  # it is in its slot, and nothing left lately
+
+
+def test_without_a_delay_nothing_waits() -> None:
+    made = RoomyDownloader(get_crawler(Spider, settings_dict={"DOWNLOAD_DELAY": 0}))
+    assert made.room(HOST, 3) == 0.0
+    assert made.room(HOST, 8) == math.inf
