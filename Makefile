@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 JOBS   ?= 2
 
-.PHONY: demo test chaos check format system clean
+.PHONY: bench-browser bench-exits bench-exits-simulated demo test chaos check format system clean
 
 demo: $(VENV)/.ready
 	$(VENV)/bin/scrapy demo
@@ -47,8 +47,19 @@ $(VENV)/.ready-dev: $(VENV)/.ready
 bench-browser: $(VENV)/.ready-dev system
 	$(PY) benchmarks/browser.py
 
+# Other tools live in a set-up of their own: what they bring would change what we measure and test.
+BENCH := $(VENV)-bench
+bench-exits: $(BENCH)/.ready
+	$(BENCH)/bin/python -m benchmarks.exits $(ARGS)
+
+$(BENCH)/.ready: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer (with venv) is needed and was not found; set PYTHON=..." >&2; exit 1; }
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@touch $@
+
 bench-exits-simulated: $(VENV)/.ready-dev
 	$(PY) benchmarks/exit_choice.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

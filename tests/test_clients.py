@@ -245,6 +245,18 @@ def test_a_gateway_gives_another_exit_for_each_fresh_connection(
     assert len(exits) == (4 if fresh else 1)
 
 
+def test_one_connection_to_a_proxy_serves_all_plain_hosts(web: WebHandle):
+    hosts = ["shop.test", "other.test", "shop.test"]
+
+    async def use(fetcher: Fetcher):
+        for host in hosts:
+            await fetcher(web.url("/ok/1", host), proxy=web.proxy("good1"))
+
+    with_client("asyncio", use)
+    assert [request["host"] for request in web.requests()] == hosts
+    assert len(web.connections("good1")) == 1
+
+
 def test_a_tunnel_belongs_to_one_proxy_and_its_credentials(web: WebHandle):
     async def use(fetcher: Fetcher):
         url = web.url("/ok/1", "shop.test", secure=True)

@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retryscrape.policy.attribution import in_hindsight
 from retryscrape.policy.exits import Pool, PoolRules, Signal
+from retryscrape.policy.outcomes import Outcome
 from retryscrape.policy.proxies import Exit, parse_proxies
+from retryscrape.policy.ticket import Past
 
 GOOD, BLOCK, DEAD, AUTH, UNSURE = (
     Signal.GOOD,
@@ -146,6 +149,38 @@ def test_unknown_exits_are_tried_early_but_not_on_a_url_that_has_failed():
 
 
 # --- blocks, deaths, credentials ---------------------------------------------------
+
+
+def test_unknown_exits_are_tried_one_request_each_before_any_is_tried_twice():
+    pool = pool_of(20)
+    taken = []
+    for _ in range(12):
+        taken.append(pool.choose(H, 0).id)
+        pool.sent(taken[-1], H, 0)
+    assert len(set(taken)) >= 10
+
+
+def test_an_exit_that_fails_fast_gets_no_more_than_those_that_are_still_asked():
+    """Failures are back first: nothing that only failed may look better than the unknown."""
+    pool = pool_of(20)
+    failing = exits(20)[0].id
+    for number in range(40):
+        exit_ = pool.choose(f"h{number % 5}.test", 0).id
+        pool.sent(exit_, f"h{number % 5}.test", 0)
+        if exit_ == failing:
+            pool.done(exit_, f"h{number % 5}.test", 0, UNSURE, 0.01)
+    assert pool.view(H).passes == 0
+    asked = sum(failing in pool.view(f"h{n}.test").pairs for n in range(5))
+    assert asked <= 3
+
+
+def test_one_doubt_is_enough_where_an_exit_never_worked_and_others_do():
+    pool = pool_of(2)
+    broken, fine = exits(2)
+    tell(pool, fine, GOOD, 0)
+    tell(pool, broken, UNSURE, 1)
+    assert pool.describe(1) == "2 exits: 1 work, 1 cannot be reached"
+    assert set(shares(pool, 1)) == {fine.id}
 
 
 def test_a_block_speaks_against_an_exit_on_that_host_only():
@@ -321,6 +356,46 @@ def test_a_block_is_the_exits_if_the_host_never_let_it_through_while_others_get_
     tell(pool, fine, GOOD, 1)
     assert pool.suspect(banned.id, H)
     assert not pool.suspect(fine.id, H)
+
+
+def test_a_block_is_the_exits_if_the_host_has_stopped_letting_it_through():
+    pool = pool_of(2)
+    banned, fine = exits(2)
+    for now in range(5):
+        tell(pool, banned, GOOD, now)
+        tell(pool, fine, GOOD, now)
+    tell(pool, banned, BLOCK, 5)
+    assert not pool.suspect(banned.id, H)  # the page may be what is forbidden
+    for now in range(6, 9):
+        tell(pool, banned, BLOCK, now)
+    assert pool.suspect(banned.id, H)
+    tell(pool, banned, GOOD, 2000)
+    assert not pool.suspect(banned.id, H)
+
+
+def test_a_host_that_blocks_everybody_is_no_exits_fault():
+    pool = pool_of(30)
+    tell(pool, exits(30)[0], GOOD, 0)
+    for now, exit_ in enumerate(exits(30)[1:]):
+        tell(pool, exit_, BLOCK, now)
+    assert not any(pool.suspect(one.id, H) for one in exits(30))
+    tell(pool, exits(30)[0], GOOD, 40)
+    assert pool.suspect(exits(30)[5].id, H)
+
+
+def test_a_block_is_judged_again_when_others_have_answered():
+    """Of the first answers of a host nobody can say whose fault they are."""
+    blocked, passed = exits(2)
+    pool = pool_of(2)
+    tell(pool, blocked, BLOCK, 0)
+    history = (
+        Past(rung="http", exit=blocked.id, outcome=Outcome.BLOCKED),
+        Past(rung="http", exit=passed.id, outcome=Outcome.TARGET_ERROR),
+    )
+    assert in_hindsight(history, lambda one: pool.suspect(one, H)) == history
+    tell(pool, passed, GOOD, 1)
+    seen = in_hindsight(history, lambda one: pool.suspect(one, H))
+    assert [past.counts for past in seen] == [False, True]
 
 
 # --- pauses and deadlines ----------------------------------------------------------

@@ -31,7 +31,7 @@ from retryscrape.crawl.spending import LOOK_AGAIN, Spending, unpaid
 from retryscrape.crawl.suspicion import Suspicion
 from retryscrape.crawl.wishes import limits_of
 from retryscrape.ledger.records import AttemptRecord, Result
-from retryscrape.policy.attribution import doubtful, shown_twice, signal_for
+from retryscrape.policy.attribution import doubtful, in_hindsight, shown_twice, signal_for
 from retryscrape.policy.backoff import Backoff, Jitter
 from retryscrape.policy.budget import RetryBudget
 from retryscrape.policy.decide import Decision, Limits
@@ -40,7 +40,7 @@ from retryscrape.policy.hosts import HostRules, Hosts
 from retryscrape.policy.ladder import Learner, parse_rung
 from retryscrape.policy.outcomes import Checks, ErrorClass, Outcome, Status, Verdict
 from retryscrape.policy.shares import Shares
-from retryscrape.policy.ticket import Ticket
+from retryscrape.policy.ticket import Past, Ticket
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -285,6 +285,13 @@ class Run:
             return self.pool.suspect(ticket.exit, ticket.host) or self.pool.unproven(ticket.exit)
         blocked = verdict.outcome is Outcome.BLOCKED
         return blocked and self.pool.suspect(ticket.exit, ticket.host)
+
+    def in_hindsight(self, ticket: Ticket) -> tuple[Past, ...]:
+        """The URL's earlier attempts, as what was learned of their exits since shows them."""
+        pool = self.pool
+        if pool is None or not ticket.history:
+            return ticket.history
+        return in_hindsight(ticket.history, lambda one: pool.suspect(one, ticket.host))
 
     def free_retry(self, ticket: Ticket, verdict: Verdict) -> bool:
         """A fault of unknown origin spends no retry budget until a second exit shows it."""

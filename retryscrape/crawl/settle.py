@@ -192,7 +192,7 @@ class Settler:
         )
         return replace(
             ticket,
-            history=(*ticket.history, past),
+            history=(*self.run.in_hindsight(ticket), past),
             total_bytes=ticket.total_bytes + ticket.bytes + size,
         )
 

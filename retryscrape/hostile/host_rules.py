@@ -65,12 +65,16 @@ def _not_page(scene: Scene) -> bool:
 def banned(scene: Scene, params: Params) -> Reply | None:
     """Denies ``clients``, and a ``share`` of all; ``vendor`` names the page (``bare``: 403).
 
-    Who belongs to the share (0 to 1) depends on host, address and ``seed`` alone.
+    Who belongs to the share (0 to 1) depends on host, address and ``seed`` alone. Nobody is
+    denied before the host has had ``after`` requests.
     """
     client = scene.request.client
     lot = crc32(f"{params.get('seed', 0)} {scene.request.host} {client}".encode()) % 1000
     listed = client in params.get("clients", ()) or lot < 1000 * float(params.get("share", 0))
-    if _not_page(scene) or not listed:
+    if _not_page(scene):
+        return None
+    early = scene.memory.visit("banned", scene.request.host) <= int(params.get("after", 0))
+    if early or not listed:
         return None
     vendor = params.get("vendor", "cloudflare-deny")
     return answer(refusal(403), 403) if vendor == "bare" else denial(vendor)

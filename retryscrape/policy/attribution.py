@@ -8,11 +8,12 @@ comparing: a second exit that says the same makes it the target's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from retryscrape.policy.exits import Signal
 from retryscrape.policy.outcomes import At, Outcome, Verdict
-from retryscrape.policy.ticket import Ticket
+from retryscrape.policy.ticket import Past, Ticket
 
 _TUNNEL = "proxy: tunnel"
 _DOUBTFUL_CODES = frozenset({502, 503, 504})
@@ -48,6 +49,17 @@ def doubtful(verdict: Verdict, ticket: Ticket) -> bool:
         return verdict.http_code in _DOUBTFUL_CODES
     return verdict.outcome is Outcome.NETWORK_ERROR and (
         verdict.at is At.UNKNOWN or verdict.reason in _DOUBTFUL_REASONS
+    )
+
+
+def in_hindsight(history: tuple[Past, ...], suspect: Callable[[str], bool]) -> tuple[Past, ...]:
+    """The attempts as they look now: a block counts no more once its exit (``suspect``) is
+    the likelier culprit, which often shows only after the answers of others."""
+    return tuple(
+        past._replace(counts=False)
+        if past.counts and past.outcome is Outcome.BLOCKED and past.exit and suspect(past.exit)
+        else past
+        for past in history
     )
 
 

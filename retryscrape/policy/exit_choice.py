@@ -22,6 +22,8 @@ CURIOSITY = 0.03
 FRESH_SHARE = 0.25
 #: The share of choices that look whether a dead exit is back.
 PROBE_SHARE = 0.01
+#: Of those, the share that goes to exits which never worked.
+HOPE = 0.3
 #: An attempt's price without an exit's own: what an exit's cost is compared with.
 BASE_PRICE = 2.0
 
@@ -76,7 +78,9 @@ class Choice:
         if not cooling or self.used or self.rng.random() >= PROBE_SHARE:
             return None
         found = self._draw(cooling, self.free, 1)
-        return found[0] if found else None
+        if not found or (not self.health[found[0]].ok and self.rng.random() >= HOPE):
+            return None
+        return found[0]
 
     def _sampled(self) -> str | None:
         """The best of a few known exits, or now and then one that the host has not seen.
@@ -102,7 +106,7 @@ class Choice:
         if lane.fresh and (not lane.proven or curious):
             sources = (lane.fresh, lane.proven)
         for source in sources:
-            found = self._draw(source, self._new, 2)
+            found = self._draw(source, self._new, COMPARED if source is lane.fresh else 2)
             if found:
                 return max(found, key=self._score)
         if len(self.pairs) < len(lane.proven) + len(lane.fresh):
@@ -190,5 +194,8 @@ class Choice:
         else:
             pair.belief.fade(self.now)
             share = pair.belief.sample(health.mean, self.rng) * self.view.speed(pair)
-        busy = max(0.5, 1.0 - 0.05 * health.in_flight)
+        if health.proven:
+            busy = max(0.5, 1.0 - 0.05 * health.in_flight)
+        else:  # one request finds out as much as ten; those that fail are back first
+            busy = 1.0 / (1.0 + health.in_flight + health.doubts)
         return share * busy * BASE_PRICE / (BASE_PRICE + health.exit.cost)

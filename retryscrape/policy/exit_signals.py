@@ -20,9 +20,11 @@ def learn(
     host: str,
     now: float,
     elapsed: float | None,
+    unproven: bool,
     rng: random.Random,
 ) -> None:
-    """Change what is believed of an exit, of it on this host, and of the host."""
+    """Change what is believed of an exit, of it on this host, and of the host. ``unproven``:
+    nothing ever came through it, while others work."""
     exit_id = health.exit.id
     if signal is Signal.DEAD and health.ok and view.fails_everywhere(exit_id):
         # Every exit fails on this host, and this one works elsewhere: the host's fault.
@@ -38,7 +40,8 @@ def learn(
         pair.refused(now, 1.0 if pair.ok else 2.0, SURPRISE, health.mean)
         view.refused()
     elif signal is Signal.UNSURE:
-        _doubt(health, pair, view, host, now, elapsed, rng)
+        if _doubt(health, pair, view, host, now, elapsed, unproven):
+            health.failed(now, rng)
     elif signal is Signal.DEAD:
         health.fail += 1
         pair.fail += 1
@@ -56,14 +59,16 @@ def _doubt(
     host: str,
     now: float,
     elapsed: float | None,
-    rng: random.Random,
-) -> None:
+    unproven: bool,
+) -> bool:
     """Of unknown origin: decided by comparing. A host that fails through every exit is
-    at fault, an exit that fails on several hosts is."""
+    at fault. An exit is that fails on several hosts, or that never worked while this host
+    lets others through (then True)."""
     health.fail += 1
     shared = view.fails_everywhere(health.exit.id)
     pair.refused(now, 0.1 if shared else 0.5, 1.0 if shared else 0.8, health.mean)
     pair.slow(elapsed)
     view.faults.add(health.exit.id)
-    if not shared and health.doubted(host, now):
-        health.failed(now, rng)
+    if shared:
+        return False
+    return health.doubted(host, now) or (unproven and view.lets_pass())

@@ -14,6 +14,8 @@ from retryscrape.policy.health import ExitHealth, PairHealth
 
 #: No learned deadline is shorter than this, in seconds: a page may be built afresh.
 SHORTEST_TIMEOUT = 5.0
+#: Blocks in a row after which a host blocks everybody, whoever got through before.
+WALL = 10
 #: Answers before a deadline is learned: of an exit here, and of all exits here.
 ENOUGH, ENOUGH_OF_ALL = 5, 10
 
@@ -48,7 +50,7 @@ class Lane:
             return
         right = None
         if not health.out:
-            known = self.proven if health.seen else self.fresh
+            known = self.proven if health.proven else self.fresh
             right = self.cooling if health.failures else known
         for group in (self.proven, self.fresh, self.cooling):
             if group is not right:
@@ -74,6 +76,8 @@ class HostView:
     in_flight: int = 0
     passes: int = 0
     refusals: int = 0
+    #: blocks since the host last let anything through
+    blocks_in_row: int = 0
     paused_until: float = 0.0
     #: seconds of a quick answer here, and how many answers it is learned from
     quick: float | None = None
@@ -89,6 +93,10 @@ class HostView:
         """Whether at least two other exits failed here since the host last answered."""
         return len(self.faults - {exit_id}) >= 2
 
+    def lets_pass(self) -> bool:
+        """Whether others get through, so that a fault may be an exit's alone."""
+        return self.passes > 0 and self.blocks_in_row < WALL
+
     def pauses(self, now: float) -> bool:
         """Whether some exit may be paused here."""
         return self.paused_until > now
@@ -96,6 +104,7 @@ class HostView:
     def passed(self, elapsed: float | None) -> None:
         """A good answer came, ``elapsed`` seconds after it was asked for."""
         self.passes += 1
+        self.blocks_in_row = 0
         self.faults.clear()
         if elapsed is None:
             return
@@ -109,6 +118,7 @@ class HostView:
     def refused(self) -> None:
         """A block came."""
         self.refusals += 1
+        self.blocks_in_row += 1
         self.faults.clear()
 
     def speed(self, pair: PairHealth) -> float:

@@ -221,6 +221,7 @@ class Pool:
             host=host,
             now=now,
             elapsed=elapsed,
+            unproven=signal is Signal.UNSURE and self.unproven(exit_id),
             rng=self._rng,
         )
         if exit_id in self._health:
@@ -238,10 +239,10 @@ class Pool:
 
     def suspect(self, exit_id: str, host: str) -> bool:
         """Whether a block or doubtful fault is rather the exit's: this host has never let
-        anything through it, while others get through."""
+        anything through it, or does so no more, while others get through."""
         view = self.view(host)
         pair = view.pairs.get(exit_id)
-        return view.passes > 0 and (pair is None or pair.ok == 0)
+        return view.lets_pass() and (pair is None or pair.ok == 0 or pair.rests > 0)
 
     def unproven(self, exit_id: str) -> bool:
         """Whether nothing ever came through this exit, on any host, while others work."""

@@ -126,6 +126,11 @@ class ExitHealth:
     seen: bool = False
 
     @property
+    def proven(self) -> bool:
+        """Whether it ever brought an answer of a target."""
+        return self.ok > 0 or self.belief.good > 0.0
+
+    @property
     def mean(self) -> float:
         """Expected share of attempts that reach the target."""
         return self.belief.mean(UNKNOWN)

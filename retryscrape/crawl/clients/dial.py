@@ -43,6 +43,9 @@ def way_of(address: Address, proxy: Proxy | None, bind: tuple[str, int] | None) 
     """The way to an address."""
     url = proxy.url if proxy else None
     authorization = proxy.authorization if proxy else None
+    if url and address.scheme == "http":
+        # told in each request where it goes: one connection to the proxy serves all hosts
+        return Way("http", "", 0, url, authorization, bind)
     return Way(address.scheme, address.host, address.port, url, authorization, bind)
 
 
