@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-#: Seconds that a web may take to start and to end. It takes half a second each on a quiet machine.
-START, END = 30.0, 10.0
+#: Seconds that a web may take to answer on its control port, and to end. Milliseconds on a
+#: quiet machine; on one that is busy ten times over it has waited for its turn longer than 10.
+PATIENCE, END = 60.0, 10.0
 
 
 class WebHandle:
@@ -87,7 +88,7 @@ class WebHandle:
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         """One command. Raises ValueError with the web's own sentence if it refuses."""
-        connection = HTTPConnection(urlsplit(self.addresses["control"]).netloc, timeout=END)
+        connection = HTTPConnection(urlsplit(self.addresses["control"]).netloc, timeout=PATIENCE)
         try:
             connection.request(method, path, json.dumps(body) if body is not None else None)
             response = connection.getresponse()
