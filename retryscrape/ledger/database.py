@@ -27,6 +27,7 @@ class Database:
 
     def __init__(self, engine: Engine, dialect: Dialect) -> None:
         self._engine = engine
+        self._writing = engine.execution_options(ledger_write=True)
         self.dialect = dialect
         # Threads of one process queue here; between processes SQLite polls.
         self._writers = threading.Lock()
@@ -79,10 +80,8 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction, committed when the block ends. Raises LedgerError."""
-        with self._writers, self._sentences(), self._engine.connect() as connection:
-            connection = connection.execution_options(ledger_write=True)
-            with connection.begin():
-                yield connection
+        with self._writers, self._sentences(), self._writing.begin() as connection:
+            yield connection
 
     @contextmanager
     def _sentences(self) -> Iterator[None]:
@@ -91,9 +90,42 @@ class Database:
         except DATABASE_ERRORS as error:
             raise self.dialect.error(error) from None
 
+    def rows(self, connection: Connection, text: str, values: Sequence[Any]) -> list[Any]:
+        """All rows of a statement as plain tuples.
+
+        SQLite's past SQLAlchemy, whose results cost as much as SQLite does: this is on
+        the path of every page.
+        """
+        if self.dialect.sqlite:
+            return list(_driver(connection).execute(text, values).fetchall())
+        result = connection.exec_driver_sql(text, tuple(values))
+        found = result.cursor.fetchall()
+        result.close()
+        return list(found)
+
+    def execute_many(
+        self, connection: Connection, text: str, values: Sequence[tuple[Any, ...]]
+    ) -> None:
+        """One statement for each of ``values``, past SQLAlchemy for the same reason."""
+        if self.dialect.sqlite:
+            _driver(connection).executemany(text, values)
+        else:
+            connection.exec_driver_sql(text, list(values))
+
     def placeholders(self, count: int) -> str:
         """``count`` parameters, separated by commas."""
         return ", ".join([self.dialect.placeholder] * count)
+
+
+def _driver(connection: Connection) -> Any:
+    return connection.connection.driver_connection
+
+
+def padded(keys: Sequence[str]) -> Sequence[str]:
+    """``keys`` with the last one repeated up to a power of two (at most SLICE): so few
+    different statements with IN lists that the driver keeps all of them prepared."""
+    size = min(1 << (len(keys) - 1).bit_length(), SLICE)
+    return [*keys, *[keys[-1]] * (size - len(keys))]
 
 
 def slices(items: Sequence[Any], size: int = SLICE) -> Iterator[Sequence[Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, func, literal_column, or_, select, tuple_
 
-from retryscrape.ledger.database import slices
+from retryscrape.ledger.database import padded, slices
 from retryscrape.ledger.pagecheck import PageRow
 from retryscrape.ledger.records import AttemptRecord, Counts, Known, ReadRow, Result
 from retryscrape.ledger.rows import (
@@ -41,7 +41,7 @@ class Queries(StateTables):
         """Those of ``urls`` whose rows are successes."""
         with self.reading() as connection:
             rows = self._by_key(connection, ("url", "status"), batch_id, [clean(u) for u in urls])
-            found = {row.url for row in rows if row.status == Status.SUCCESS.value}
+            found = {url for url, status in rows if status == Status.SUCCESS.value}
         return {url for url in urls if clean(url) in found}
 
     def open_rows(
@@ -184,7 +184,7 @@ class Queries(StateTables):
     def present(self, batch_id: str, keys: Sequence[str]) -> set[str]:
         """Those of ``keys`` that have a row."""
         with self.reading() as connection:
-            return {row.url for row in self._by_key(connection, ("url",), batch_id, keys)}
+            return {url for (url,) in self._by_key(connection, ("url",), batch_id, keys)}
 
     def middle(self, batch_id: str, rows: int) -> str | None:
         """The URL in the middle of the batch's ``rows``; None if there is none."""
@@ -215,9 +215,9 @@ class Queries(StateTables):
         last, end = after, () if until is None else (until,)
         while True:
             with self.reading() as connection:
-                result = connection.exec_driver_sql(text, (batch_id, last, *end))
-                found = [PageRow._make(row) for row in result.cursor.fetchall()]
-                result.close()
+                found = list(
+                    map(PageRow._make, self.rows(connection, text, (batch_id, last, *end)))
+                )
             yield from found
             if len(found) < size:
                 return
@@ -227,13 +227,13 @@ class Queries(StateTables):
         """The exits that each of these URLs has left through; URLs without one are left out."""
         found: dict[str, set[str]] = defaultdict(set)
         with self.reading() as connection:
-            for piece in slices([clean(url) for url in urls]):
+            for piece in map(padded, slices([clean(url) for url in urls])):
                 text = (
                     "SELECT DISTINCT url, exit FROM attempts"  # noqa: S608
                     f" WHERE batch_id = {self.dialect.placeholder} AND exit IS NOT NULL"
                     f" AND url IN ({self.placeholders(len(piece))})"
                 )
-                for url, name in connection.exec_driver_sql(text, (batch_id, *piece)):
+                for url, name in self.rows(connection, text, (batch_id, *piece)):
                     found[url].add(name)
         return {url: frozenset(found[key]) for url in urls if (key := clean(url)) in found}
 
@@ -255,13 +255,13 @@ class Queries(StateTables):
         self, connection: Connection, batch_id: str, keys: Sequence[str]
     ) -> dict[str, Known]:
         rows = self._by_key(connection, KNOWN_COLUMNS, batch_id, keys)
-        return {row.url: to_known(row) for row in rows}
+        return {known.url: known for known in map(to_known, rows)}
 
     def _entries(
         self, connection: Connection, batch_id: str, keys: Sequence[str], *, lock: bool = False
     ) -> dict[str, Result]:
         rows = self._by_key(connection, ENTRY_COLUMNS, batch_id, keys, lock=lock)
-        return {row.url: to_result(row) for row in rows}
+        return {result.url: result for result in map(to_result, rows)}
 
     def _by_key(
         self,
@@ -276,12 +276,12 @@ class Queries(StateTables):
         IN list anew each time (half as much again)."""
         names = ", ".join(columns)
         suffix = self.dialect.for_update if lock else ""
-        for piece in slices(keys):
+        for piece in map(padded, slices(keys)):
             text = (
                 f"SELECT {names} FROM entries WHERE batch_id = {self.dialect.placeholder}"  # noqa: S608
                 f" AND url IN ({self.placeholders(len(piece))}){suffix}"
             )
-            yield from connection.exec_driver_sql(text, (batch_id, *piece)).all()
+            yield from self.rows(connection, text, (batch_id, *piece))
 
 
 Group = tuple[Status, Outcome | None, ErrorClass | None]

@@ -6,7 +6,8 @@ No SQL and no files here: store, merge, feed and report share these.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 from retryscrape.policy.outcomes import SETTLED, ErrorClass, Kind, Outcome, Status
@@ -120,6 +121,21 @@ class Result:
     job_id: str | None = None
     fields: Mapping[str, Any] | None = None
     same_as: str | None = None
+
+
+_RESULT = tuple(field.name for field in fields(Result))
+_result_values = attrgetter(*_RESULT)
+_PUT = {name: getattr(Result, name).__set__ for name in _RESULT}
+
+
+def changed(result: Result, **values: Any) -> Result:
+    """``replace`` for a Result on the path of every page: a third of its time."""
+    made: Result = object.__new__(Result)
+    for put, value in zip(_PUT.values(), _result_values(result), strict=True):
+        put(made, value)
+    for name, value in values.items():
+        _PUT[name](made, value)
+    return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

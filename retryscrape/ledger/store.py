@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, select
 
 from retryscrape.ledger.addition import Addition, keys_of
-from retryscrape.ledger.database import insert_text, slices
+from retryscrape.ledger.database import insert_text, padded, slices
 from retryscrape.ledger.merge import merge
 from retryscrape.ledger.queries import Queries
 from retryscrape.ledger.records import Added, AttemptRecord, BatchInfo, NewRow, Result
@@ -29,6 +29,7 @@ from retryscrape.ledger.schema import attempts as attempts_table
 from retryscrape.ledger.schema import batches, entries, reads
 from retryscrape.ledger.state import replacing
 from retryscrape.ledger.times import iso
+from retryscrape.ledger.totals import Totals, by_url, proven, raised
 from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
 
 _KEY = ("batch_id", "url")
@@ -127,14 +128,18 @@ class Ledger(Queries):
         """
         manifest = clean(manifest)
         with self.writing() as connection:
-            first = connection.execute(
-                select(reads.c.first).where(_read_is(batch_id, manifest, shard))
-            ).scalar()
+            read = connection.execute(
+                select(reads.c.first, reads.c.complete).where(_read_is(batch_id, manifest, shard))
+            ).first()
             known = self._known(connection, batch_id, [key for row in rows for key in keys_of(row)])
             addition = Addition(
-                known, first_reading=bool(first), rejected_at=iso(now), job_id=job_id
+                known, first_reading=bool(read and read.first), rejected_at=iso(now), job_id=job_id
             )
             made = [entry for row in rows if (entry := addition.take(batch_id, row)) is not None]
+            if made and not (read and read.first and not read.complete):
+                # The row of this line may have been lost, and its attempts not.
+                totals = self._totals(connection, batch_id, [entry.url for entry in made])
+                made = [raised(entry, totals.get(entry.url)) for entry in made]
             if made:
                 self._put(connection, made, _NEW_ONLY)
             added = addition.added()
@@ -164,15 +169,20 @@ class Ledger(Queries):
         items: list[Result | AttemptRecord] = [*results, *attempts]
         for item in items:
             keys[item.batch_id][clean(item.url)] = None
+        added = by_url(attempts)
         with self.writing() as connection:
             if attempts:
                 self._append(connection, attempts)
             for batch_id, urls in keys.items():
                 before = self._entries(connection, batch_id, list(urls), lock=True)
                 after = _merged(before, (r for r in results if r.batch_id == batch_id))
-                if attempts:
-                    totals = self._totals(connection, batch_id, list(urls))
-                    after = {url: _raised(row, totals.get(url)) for url, row in after.items()}
+                unsure = [
+                    url
+                    for url, row in after.items()
+                    if not proven(before.get(url), row, added.get((batch_id, url)))
+                ]
+                for url, totals in self._totals(connection, batch_id, unsure).items():
+                    after[url] = raised(after[url], totals)
                 changed = [row for url, row in after.items() if row != before.get(url)]
                 if changed:
                     self._put(connection, changed, _MERGED)
@@ -206,25 +216,25 @@ class Ledger(Queries):
 
     def _put(self, connection: Connection, rows: Iterable[Result], conflict: str) -> None:
         text = insert_text(entries, ENTRY_COLUMNS, self.dialect.placeholder, conflict)
-        connection.exec_driver_sql(text, [entry_row(row) for row in rows])
+        self.execute_many(connection, text, [entry_row(row) for row in rows])
 
     def _append(self, connection: Connection, attempts: Iterable[AttemptRecord]) -> None:
         text = insert_text(attempts_table, ATTEMPT_COLUMNS, self.dialect.placeholder, _ONCE)
-        connection.exec_driver_sql(text, [attempt_row(record) for record in attempts])
+        self.execute_many(connection, text, [attempt_row(record) for record in attempts])
 
     def _totals(
         self, connection: Connection, batch_id: str, urls: Sequence[str]
-    ) -> dict[str, tuple[int, float, int]]:
-        """What the history of these URLs adds up to: attempts, cost, bytes."""
+    ) -> dict[str, Totals]:
+        """What the history of these URLs adds up to."""
         found = {}
-        for piece in slices(urls):
+        for piece in map(padded, slices(urls)):
             text = (
                 "SELECT url, MAX(n), SUM(cost), SUM(bytes) FROM attempts"  # noqa: S608
                 f" WHERE batch_id = {self.dialect.placeholder}"
                 f" AND url IN ({self.placeholders(len(piece))}) GROUP BY url"
             )
-            for url, *totals in connection.exec_driver_sql(text, (batch_id, *piece)):
-                found[url] = (int(totals[0]), float(totals[1]), int(totals[2]))
+            for url, last, cost, size in self.rows(connection, text, (batch_id, *piece)):
+                found[url] = Totals(int(last), float(cost), int(size))
         return found
 
 
@@ -234,19 +244,6 @@ def _merged(before: Mapping[str, Result], results: Iterable[Result]) -> dict[str
         key = clean(result.url)
         after[key] = merge(after.get(key), result)
     return after
-
-
-def _raised(row: Result, totals: tuple[int, float, int] | None) -> Result:
-    if totals is None or (
-        row.attempts >= totals[0] and row.cost >= totals[1] and row.bytes >= totals[2]
-    ):
-        return row
-    return replace(
-        row,
-        attempts=max(row.attempts, totals[0]),
-        cost=max(row.cost, totals[1]),
-        bytes=max(row.bytes, totals[2]),
-    )
 
 
 def _reopened(row: Result, outcome: Outcome, reason: str, at: str) -> Result:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.pages import PageFile, PageStore, page_path
-from retryscrape.ledger.records import AttemptRecord, Result
+from retryscrape.ledger.records import AttemptRecord, Result, changed
 from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.times import iso
 from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
@@ -271,7 +271,7 @@ class Writer:
                 self._on_full(f"no page can be written below {self._pages.out}: {error.strerror}")
             return
         have.add(item.result.url)
-        item.result = replace(
+        item.result = changed(
             item.result,
             page_path=path,
             page_sha256=hashlib.sha256(page.body).hexdigest(),
