@@ -18,8 +18,9 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from retryscrape.crawl.drain import FEWEST, HELD, HOSTS, ROWS
-from retryscrape.ledger.claims import START, Claims, Wanted
+from retryscrape.crawl.drain import FEWEST, HELD, HOSTS, ROWS, hosts_at_once
+from retryscrape.ledger.claimrows import Wanted
+from retryscrape.ledger.claims import START, Claims
 from retryscrape.ledger.records import NewRow
 from retryscrape.ledger.store import Ledger
 
@@ -46,16 +47,16 @@ def drain(url: str, batch: str, name: str, ready, go, counts) -> None:
         claims.join(name)
         ready.release()
         go.wait()
-        began, rows, open_hosts = time.perf_counter(), 0, {}
+        began, rows, open_hosts, most = time.perf_counter(), 0, {}, HOSTS
         wanted = Wanted(now=time.time(), max_wait=300.0)
         while True:
-            if len(open_hosts) < HELD:
-                open_hosts |= dict.fromkeys(claims.take(HOSTS) or (), START)
+            if len(open_hosts) < HELD * most:
+                open_hosts |= dict.fromkeys(claims.take(most) or (), START)
             if not open_hosts:
                 break
-            after = dict(list(open_hosts.items())[:HOSTS])
+            after = dict(list(open_hosts.items())[:most])
             limit = max(FEWEST, ROWS // len(after))
-            done = []
+            done, before = [], rows
             for host, some in claims.rows(after, wanted, limit).items():
                 rows += len(some)
                 del open_hosts[host]
@@ -63,6 +64,7 @@ def drain(url: str, batch: str, name: str, ready, go, counts) -> None:
                     open_hosts[host] = (some[-1].line or 0, some[-1].url)
                 else:
                     done.append(host)
+            most = hosts_at_once(rows - before, len(after))
             if done:
                 claims.finish(done)
         counts.put((rows, time.perf_counter() - began))

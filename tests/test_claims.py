@@ -6,9 +6,12 @@ import threading
 import time
 from dataclasses import replace
 
+import pytest
 from sqlalchemy import text
 
-from retryscrape.ledger.claims import START, Claims, Wanted, reopen_hosts
+from retryscrape.crawl.drain import hosts_at_once
+from retryscrape.ledger.claimrows import Wanted, after, statement
+from retryscrape.ledger.claims import START, Claims, reopen_hosts
 from retryscrape.ledger.records import NewRow, Result
 from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.times import iso
@@ -160,6 +163,30 @@ def test_rows_that_are_loaded_meanwhile_are_drained_too(ledger: Ledger) -> None:
     claims.finish(HOSTS[:1])
     reopen_hosts(ledger, "b", ["h0.test", "new.test", ""])
     assert sorted([*(claims.take(9) or ()), *(claims.take(9) or ())]) == ["h0.test", "new.test"]
+
+
+def test_a_batch_that_was_just_loaded_is_not_walked_through_for_each_host(
+    postgres_url: str,
+) -> None:
+    """PostgreSQL takes a table that it has not looked at yet for empty."""
+    hosts = [f"h{n}.test" for n in range(2000)]
+    with Ledger.open(postgres_url) as ledger:
+        fill(ledger, hosts, rows=1)
+        worker(ledger, "a")
+        values = {"batch": "b", "failed": iso(0.0), "due": 0.0, "limit": 20}
+        values |= after(ledger.dialect, dict.fromkeys(hosts[:500], START))
+        query = statement(ledger.dialect, wanted(), parked=True)
+        with ledger.reading() as connection:
+            plan = " ".join(row[0] for row in connection.execute(text(f"EXPLAIN {query}"), values))
+    assert "Index Scan using entries_by_host" in plan
+
+
+@pytest.mark.parametrize(
+    ("rows", "hosts", "next_time"),
+    [(1000, 50, 50), (100, 100, 1000), (0, 50, 1000), (50, 50, 1000), (1000, 500, 500)],
+)
+def test_small_hosts_are_claimed_many_at_a_time(rows: int, hosts: int, next_time: int) -> None:
+    assert hosts_at_once(rows, hosts) == next_time
 
 
 def test_workers_at_the_same_moment_never_get_the_same_host(ledger_url: str) -> None:

@@ -14,18 +14,26 @@ from scrapy import Request
 from retryscrape.crawl.feeder import Feeder
 from retryscrape.crawl.patience import patiently
 from retryscrape.crawl.worker import Worker, now, unread
-from retryscrape.ledger.claims import Wanted
+from retryscrape.ledger.claimrows import Wanted
 from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.records import Known
 from retryscrape.manifest.judge import judge
 from retryscrape.manifest.rows import Row
 
-#: Hosts that are claimed at a time, and held at most while there is anything to read of them.
-HOSTS, HELD = 50, 200
+#: Hosts that are claimed and read at a time: few if they are large, for others want some, too.
+HOSTS, MOST_HOSTS = 50, 1000
+#: So many times that are held at most, in flight included.
+HELD = 4
 #: Rows that one statement may bring, and the fewest of one host.
 ROWS, FEWEST = 1000, 20
 #: Seconds between two looks for work when there is none.
 POLL = 1.0
+
+
+def hosts_at_once(rows: int, hosts: int) -> int:
+    """How many hosts to claim and read at once, if ``hosts`` had ``rows`` between them: a
+    statement brings about ROWS rows, however small the hosts are."""
+    return max(HOSTS, min(MOST_HOSTS, ROWS * hosts // max(1, rows)))
 
 
 class Drain(Feeder):
@@ -33,6 +41,8 @@ class Drain(Feeder):
 
     #: looks in a row at which nothing was under way, and whether nothing is left to do
     _idle, _drained = 0, False
+    #: hosts to be claimed next, by the size of those that were read last
+    _hosts = HOSTS
 
     async def _all(self) -> AsyncIterator[Request]:
         worker = self.run.worker
@@ -53,8 +63,8 @@ class Drain(Feeder):
 
     async def _step(self, worker: Worker) -> AsyncIterator[Request]:
         """Rows, if there are any to read; else a look at what can be given back."""
-        if len(worker.cursors) < HELD:
-            await worker.take(HOSTS)
+        if len(worker.cursors) < HELD * self._hosts:
+            await worker.take(self._hosts)
         if unread(worker.cursors):
             self._idle = 0
             async for request in self._read(worker):
@@ -75,11 +85,12 @@ class Drain(Feeder):
         return next((scheme for scheme in given if scheme), None)
 
     async def _read(self, worker: Worker) -> AsyncIterator[Request]:
-        hosts = list(unread(worker.cursors))[:HOSTS]
+        hosts = list(unread(worker.cursors))[: self._hosts]
         after = {host: cursor for host in hosts if (cursor := worker.cursors[host]) is not None}
         limit = max(FEWEST, ROWS // len(after))
         found = await asyncio.to_thread(worker.claims.rows, after, self._wanted(), limit)
         rows = [row for some in found.values() for row in some]
+        self._hosts = hosts_at_once(len(rows), len(hosts))
         await asyncio.to_thread(self._look_up_exits, worker.batch_id, rows)
         for host, some in found.items():
             if worker.cursors.get(host) == after[host]:  # not lost (and taken anew) meanwhile

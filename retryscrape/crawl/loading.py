@@ -53,6 +53,7 @@ class Load:
             while sources:
                 name, from_line, batch = sources.pop(0)
                 sources += self._source(name, from_line, batch)
+        self.ledger.refresh()
 
     def _source(self, name: str, from_line: int, batch: str | None) -> list[Source]:
         more: list[Source] = []

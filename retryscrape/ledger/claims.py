@@ -9,33 +9,22 @@ here: leases end by the database's.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, inspect, text
+from sqlalchemy import Connection, TextClause, inspect, text
 
+from retryscrape.ledger.claimrows import BY_HOST, Wanted, after, as_list, one_of, statement, these
 from retryscrape.ledger.records import Known
-from retryscrape.ledger.rows import KNOWN_COLUMNS, clean, to_known
+from retryscrape.ledger.rows import clean, to_known
 from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.times import iso
 
 #: Where the rows of a host begin: before every line and URL.
 START = (-1, "")
-_BY_HOST = (
-    "CREATE INDEX entries_by_host ON entries (batch_id, host, line, url) WHERE status <> 'success'"
-)
 #: Free hosts are counted no further than this: enough to share them out fairly.
-COUNTED = 2000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Which rows a worker asks for. ``now`` is an epoch second, ``max_wait`` seconds."""
-
-    now: float
-    max_wait: float
-    include_permanent: bool = False
+COUNTED = 10_000
 
 
 class Claims:
@@ -62,12 +51,13 @@ class Claims:
             ).one()
             known = [moment for moment in (self.since, together) if moment]
             self.worker, self.since = worker, min(known, default=now)
+            if not together:
+                self._begin_draining(connection)
             self._run(
                 connection,
                 "INSERT INTO workers (batch_id, worker, since, until)"
                 f" VALUES (:batch, :me, :since, {self._now} + :lease)",
             )
-            add_hosts(connection, self.batch_id)
 
     def renew(self) -> bool:
         """Hold on for another lease; false if it has ended and all claims are lost."""
@@ -83,46 +73,41 @@ class Claims:
             if not self._renew(connection):
                 return None
             self._bury(connection)
-            hosts = self._free(connection, self._share(connection, most))
-            if hosts:
-                change = "UPDATE claims SET worker = :me WHERE batch_id = :batch AND host IN :hosts"
-                self._run(connection, change, hosts=hosts)
-            return hosts
+            return self._claim(connection, self._share(connection, most))
 
     def rows(
-        self, after: Mapping[str, tuple[int, str]], wanted: Wanted, limit: int
+        self, cursors: Mapping[str, tuple[int, str]], wanted: Wanted, limit: int
     ) -> dict[str, list[Known]]:
         """The next rows of these hosts, at most ``limit`` each, in the order of the manifest.
-        ``after`` says for each host the last row (line, URL) that was read, or ``START``."""
-        found: dict[str, list[Known]] = {host: [] for host in after}
-        for known in self._search(after, wanted, limit, parked=True):
+        ``cursors`` say for each host the last row (line, URL) that was read, or ``START``."""
+        found: dict[str, list[Known]] = {host: [] for host in cursors}
+        for known in self._search(cursors, wanted, limit, parked=True):
             found[known.host].append(known)
         return found
 
     def unfinished(self, hosts: Collection[str], wanted: Wanted) -> set[str]:
         """Those of ``hosts`` that still have a row to be done in this draining."""
-        if not hosts:
-            return set()
-        after = dict.fromkeys(hosts, START)
-        return {known.host for known in self._search(after, wanted, 1, parked=False)}
+        begin = dict.fromkeys(hosts, START)
+        return {known.host for known in self._search(begin, wanted, 1, parked=False)}
 
     def finish(self, hosts: Sequence[str]) -> None:
         """Give back hosts that are drained: nobody takes them again before the next draining."""
         change = (
             f"UPDATE claims SET worker = NULL, done = {self._now}"
-            " WHERE batch_id = :batch AND worker = :me AND host IN :hosts"
+            f" WHERE batch_id = :batch AND worker = :me AND host {self._one_of('hosts')}"
         )
         with self.ledger.writing() as connection:
-            self._run(connection, change, hosts=list(hosts))
+            self._run(connection, change, hosts=self._list(hosts))
 
     def pending(self) -> bool:
         """Whether hosts are left that others hold (and may yet give back), or that are free."""
-        query = (
-            "SELECT 1 FROM claims WHERE batch_id = :batch"
-            " AND (worker <> :me OR (worker IS NULL AND done < :since)) LIMIT 1"
+        # parts that each have an index: idle workers ask once a second
+        parts = ("worker IS NULL AND done < :since", "worker < :me", "worker > :me")
+        query = " OR ".join(
+            f"EXISTS (SELECT 1 FROM claims WHERE batch_id = :batch AND {part})" for part in parts
         )
         with self.ledger.reading() as connection:
-            return self._run(connection, query).first() is not None
+            return bool(self._run(connection, f"SELECT {query}").scalar())
 
     def alone(self) -> bool:
         """Whether no other worker is on the batch."""
@@ -136,6 +121,14 @@ class Claims:
             self._release(connection, [self.worker])
 
     # --- inside a transaction --------------------------------------------------
+
+    def _begin_draining(self, connection: Connection) -> None:
+        """The first worker of a draining gives every host its claim (``load`` does so, too)."""
+        first = "SELECT 1 FROM claims WHERE batch_id = :batch LIMIT 1"
+        if self._run(connection, first).first() is None:
+            self.ledger.dialect.analyze(connection, "entries")
+        add_hosts(connection, self.batch_id)
+        self.ledger.dialect.analyze(connection, "claims")
 
     def _renew(self, connection: Connection) -> bool:
         change = (
@@ -157,11 +150,12 @@ class Claims:
             self._release(connection, dead)
 
     def _release(self, connection: Connection, workers: list[str]) -> None:
+        theirs = f"WHERE batch_id = :batch AND worker {self._one_of('workers')}"
         for change in (
-            "UPDATE claims SET worker = NULL WHERE batch_id = :batch AND worker IN :workers",
-            "DELETE FROM workers WHERE batch_id = :batch AND worker IN :workers",
+            f"UPDATE claims SET worker = NULL {theirs}",
+            f"DELETE FROM workers {theirs}",
         ):
-            self._run(connection, change, workers=workers)
+            self._run(connection, change, workers=self._list(workers))
 
     def _share(self, connection: Connection, most: int) -> int:
         """How many hosts to take: half of an even share, for others may come or be faster."""
@@ -173,26 +167,28 @@ class Claims:
         free, workers = map(int, self._run(connection, query).one())
         return min(most, max(1, math.ceil(free / (2 * max(1, workers)))))
 
-    def _free(self, connection: Connection, limit: int) -> list[str]:
-        query = (
-            "SELECT host FROM claims WHERE batch_id = :batch AND worker IS NULL"
-            " AND done < :since ORDER BY done, host LIMIT :limit"
+    def _claim(self, connection: Connection, limit: int) -> list[str]:
+        dialect = self.ledger.dialect
+        free = (
+            f"SELECT {dialect.row_id} FROM claims WHERE batch_id = :batch AND worker IS NULL"
+            f" AND done < :since ORDER BY done, host LIMIT :limit{dialect.skip_locked}"
         )
-        found = self._run(connection, query + self.ledger.dialect.skip_locked, limit=limit)
-        return [row.host for row in found]
+        change = f"UPDATE claims SET worker = :me WHERE {these(dialect, free)} RETURNING host"
+        return sorted(row.host for row in self._run(connection, change, limit=limit))
 
     def _search(
-        self, after: Mapping[str, tuple[int, str]], wanted: Wanted, limit: int, *, parked: bool
+        self, cursors: Mapping[str, tuple[int, str]], wanted: Wanted, limit: int, *, parked: bool
     ) -> list[Known]:
-        """One statement for all hosts: each is a short walk along the index."""
-        values: dict[str, Any] = {"failed": iso(self.since), "limit": limit}
-        values["due"] = wanted.now + wanted.max_wait
-        parts = []
-        for number, (host, (line, url)) in enumerate(after.items()):
-            values |= {f"h{number}": clean(host), f"l{number}": line, f"u{number}": clean(url)}
-            parts.append(_part(number, wanted, parked=parked))
+        dialect = self.ledger.dialect
+        if not cursors:
+            return []
+        values = after(dialect, cursors) | {
+            "failed": iso(self.since),
+            "due": wanted.now + wanted.max_wait,
+            "limit": limit,
+        }
         with self.ledger.reading() as connection:
-            found = self._run(connection, " UNION ALL ".join(parts), **values)
+            found = self._run(connection, statement(dialect, wanted, parked=parked), **values)
             return [to_known(row) for row in found]
 
     def _run(self, connection: Connection, statement: str, **values: Any) -> Any:
@@ -203,12 +199,20 @@ class Claims:
             "lease": self.lease,
             **values,
         }
-        made = text(statement)
-        lists: list[Any] = [
-            bindparam(k, expanding=True) for k, v in values.items() if isinstance(v, list)
-        ]
-        made = made.bindparams(*lists) if lists else made
-        return connection.execute(made, {k: everything[k] for k in made._bindparams})
+        made = _made(statement)
+        return connection.execute(made, {name: everything[name] for name in made._bindparams})
+
+    def _one_of(self, name: str) -> str:
+        return one_of(self.ledger.dialect, name)
+
+    def _list(self, values: Iterable[str]) -> Any:
+        return as_list(self.ledger.dialect, values)
+
+
+@lru_cache(maxsize=64)
+def _made(statement: str) -> TextClause:
+    """Taken apart once: the same object is also what SQLAlchemy finds its compiled form by."""
+    return text(statement)
 
 
 def add_hosts(connection: Connection, batch_id: str) -> None:
@@ -242,18 +246,4 @@ def _prepare(connection: Connection, ledger: Ledger) -> None:
     ledger.dialect.lock_schema(connection)
     known = {index["name"] for index in inspect(connection).get_indexes("entries")}
     if "entries_by_host" not in known:
-        connection.exec_driver_sql(_BY_HOST)
-
-
-def _part(number: int, wanted: Wanted, *, parked: bool) -> str:
-    """One host's rows that are to be done: never asked, or failed before this draining."""
-    failed = "outcome <> 'rejected'" if wanted.include_permanent else "error_class <> 'permanent'"
-    due = "" if parked else " AND (not_before IS NULL OR not_before <= :due)"
-    return (
-        f"SELECT * FROM (SELECT {', '.join(KNOWN_COLUMNS)} FROM entries"
-        f" WHERE batch_id = :batch AND host = :h{number} AND status <> 'success'"
-        f" AND (line, url) > (:l{number}, :u{number}){due}"
-        f" AND (status = 'pending' OR ({failed}"
-        " AND (last_error_at IS NULL OR last_error_at < :failed)))"
-        f" ORDER BY line, url LIMIT :limit) AS part{number}"
-    )
+        connection.exec_driver_sql(BY_HOST)

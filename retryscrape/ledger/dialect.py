@@ -103,6 +103,8 @@ class Dialect:
         self.placeholder = "?" if self.sqlite else "%s"
         self.for_update = "" if self.sqlite else " FOR UPDATE"
         self.skip_locked = "" if self.sqlite else " FOR UPDATE SKIP LOCKED"
+        #: The name of a row's place in its table.
+        self.row_id = "rowid" if self.sqlite else "ctid"
         #: The database's own clock, in epoch seconds.
         self.now = _SQLITE_NOW if self.sqlite else _POSTGRES_NOW
         self.name = self.url.database or "" if self.sqlite else _shown(self.url)
@@ -142,6 +144,12 @@ class Dialect:
                 connection.cursor().execute("PRAGMA journal_mode=WAL")
             finally:
                 connection.close()
+
+    def analyze(self, connection: Connection, *tables: str) -> None:
+        """Tell PostgreSQL what is in these tables now. What was just loaded it takes for
+        nothing otherwise, and walks through all of a batch for each of its hosts."""
+        if not self.sqlite:
+            connection.exec_driver_sql(f"ANALYZE (SKIP_LOCKED) {', '.join(tables)}")
 
     def lock_schema(self, connection: Connection) -> None:
         """Keep other processes from migrating until the transaction ends."""

@@ -26,7 +26,7 @@ from retryscrape.ledger.rows import (
     entry_row,
 )
 from retryscrape.ledger.schema import attempts as attempts_table
-from retryscrape.ledger.schema import batches, entries, reads
+from retryscrape.ledger.schema import batches, claims, entries, reads
 from retryscrape.ledger.state import replacing
 from retryscrape.ledger.times import iso
 from retryscrape.ledger.totals import Totals, by_url, proven, raised
@@ -150,6 +150,11 @@ class Ledger(Queries):
                 .values(read_to=read_to)
             )
         return added
+
+    def refresh(self) -> None:
+        """After many rows were added: let the database look at what it holds now."""
+        with self.writing() as connection:
+            self.dialect.analyze(connection, entries.name, claims.name)
 
     def finish_read(self, batch_id: str, manifest: str, *, shard: str = "") -> None:
         """The end of the manifest was reached: every line of it has its row."""
