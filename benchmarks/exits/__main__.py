@@ -14,15 +14,15 @@ from retryscrape.hostile.process import WebHandle, hostile_process
 
 SEEDS = 5
 #: Of ``--quick``: pages of each world.
-QUICK_URLS = 200
+QUICK_URLS = 120
 
 
 def measure(web: WebHandle, world: World, tool: str, seed: int) -> tuple[Score, float]:
     """One crawl, and the oracle's attempts per page."""
     built = build(web, world, seed)
     with tempfile.TemporaryDirectory(prefix="bench-exits-") as folder:
-        found, seconds = run(tool, Path(folder), built)
-    return score(web, built, found, seconds), built.oracle
+        found, seconds, cpu = run(tool, Path(folder), built)
+    return score(web, built, found, seconds, cpu), built.oracle
 
 
 def line(tool: str, world: World, found: Score, oracle: float) -> str:
@@ -31,20 +31,20 @@ def line(tool: str, world: World, found: Score, oracle: float) -> str:
     wrong = f" {found.wrong:.0f} wrong" if found.wrong else ""
     return (
         f"| {tool} | {found.delivered:.0f} of {world.urls}{wrong} | {per_page:.3f} "
-        f"| {per_page / oracle:.2f} | {found.seconds:.1f} | {found.megabytes:.2f} "
-        f"| {found.price:.0f} |"
+        f"| {per_page / oracle:.2f} | {found.seconds:.1f} | {found.cpu:.1f} "
+        f"| {found.megabytes:.2f} | {found.price:.0f} |"
     )
 
 
 HEAD = (
-    "| | pages | attempts per page | of the oracle's | seconds | MB | price |\n"
-    "|---|---|---|---|---|---|---|"
+    "| | pages | attempts per page | of the oracle's | seconds | CPU s | MB | price |\n"
+    "|---|---|---|---|---|---|---|---|"
 )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.exits", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one seed, a fifth of the pages")
+    parser.add_argument("--quick", action="store_true", help="one seed, fewer pages")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"worlds of each kind ({SEEDS})")
     parser.add_argument("--world", help="only worlds whose name contains this")
     parser.add_argument("--tool", help="only tools whose name contains this")

@@ -20,11 +20,14 @@ class Score:
     wrong: float
     attempts: float
     seconds: float
+    cpu: float
     megabytes: float
     price: float
 
 
-def score(web: WebHandle, world: Built, found: dict[str, str], seconds: float) -> Score:
+def score(
+    web: WebHandle, world: Built, found: dict[str, str], seconds: float, cpu: float
+) -> Score:
     """``found`` maps URLs to the digest of what a tool took for their page."""
     attempts = size = 0
     price = 0.0
@@ -37,7 +40,7 @@ def score(web: WebHandle, world: Built, found: dict[str, str], seconds: float) -
         size += carried
         price += asked * world.costs[name] + carried / 1e9 * COST_GB
     right = sum(world.pages.get(url) == digest for url, digest in found.items())
-    return Score(right, len(found) - right, attempts, seconds, size / 1e6, price)
+    return Score(right, len(found) - right, attempts, seconds, cpu, size / 1e6, price)
 
 
 def medians(scores: list[Score]) -> Score:

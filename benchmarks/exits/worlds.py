@@ -21,13 +21,13 @@ KB, CHANCE = 13, 0.05
 @dataclass(frozen=True, kw_only=True)
 class World:
     """``broken`` maps kinds of proxies to how many of the exits are so; ``slow`` are good ones
-    that take three seconds. ``turned`` hosts (all: None) ban a ``banned`` share of the exits
+    that take two seconds. ``turned`` hosts (all: None) ban a ``banned`` share of the exits
     from their ``after``-th request on."""
 
     name: str
-    exits: int = 30
-    hosts: int = 10
-    urls: int = 1000
+    exits: int = 20
+    hosts: int = 6
+    urls: int = 600
     broken: dict[str, int] = field(default_factory=dict)
     slow: int = 0
     banned: float = 0.0
@@ -37,10 +37,10 @@ class World:
 
 WORLDS = (
     World(name="healthy"),
-    World(name="half dead", broken={"resets": 7, "closes-after": 4, "bad-gateway": 4}),
+    World(name="half dead", broken={"resets": 4, "closes-after": 3, "bad-gateway": 3}),
     World(name="bans per host", banned=0.3),
-    World(name="slow and hanging", broken={"hangs": 3, "hangs-after": 3}, slow=6),
-    World(name="blocks from the middle on", banned=0.5, turned=3, after=50),
+    World(name="slow and hanging", broken={"hangs": 2, "hangs-after": 2}, slow=4),
+    World(name="blocks from the middle on", banned=0.5, turned=2, after=50),
 )
 
 
@@ -66,7 +66,7 @@ def build(web: WebHandle, world: World, seed: int) -> Built:
     kinds += ["slow"] * world.slow
     kinds += ["good"] * (world.exits - len(kinds))
     rng.shuffle(kinds)
-    delays = {"good": lambda: rng.uniform(0.05, 0.15), "slow": lambda: 3.0}
+    delays = {"good": lambda: rng.uniform(0.05, 0.15), "slow": lambda: 2.0}
     urls, costs = [], {}
     for number, kind in enumerate(kinds):
         delay = delays[kind]() if kind in delays else None

@@ -106,12 +106,17 @@ class Choice:
         if lane.fresh and (not lane.proven or curious):
             sources = (lane.fresh, lane.proven)
         for source in sources:
-            found = self._draw(source, self._new, COMPARED if source is lane.fresh else 2)
+            found = self._draw(source, self._untried, COMPARED if source is lane.fresh else 2)
             if found:
                 return max(found, key=self._score)
         if len(self.pairs) < len(lane.proven) + len(lane.fresh):
-            return next((one for source in sources for one in source if self._new(one)), None)
+            return next((one for source in sources for one in source if self._untried(one)), None)
         return None
+
+    def _untried(self, exit_id: str) -> bool:
+        """New to the host, and not being tried elsewhere: it may be one that hangs."""
+        health = self.health[exit_id]
+        return (health.proven or not health.in_flight) and self._new(exit_id)
 
     def _resting(self) -> str | None:
         """The host has refused all there are: whichever does best in spite of that."""
