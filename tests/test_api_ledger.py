@@ -8,6 +8,7 @@ from sqlalchemy import inspect
 
 from retryscrape.ledger import schema
 from retryscrape.ledger.dialect import Dialect
+from retryscrape.ledger.explain import explain, story_text
 from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.tasks import TaskBook, TaskRow
 from retryscrape.policy.outcomes import Outcome
@@ -65,6 +66,12 @@ def test_a_result_is_used_up_by_an_attempt_that_failed(
     assert (held is not None) is stands
     if held is not None:
         assert held.paid == 3.0
+
+
+def test_explain_says_what_was_bought_and_how(book: TaskBook) -> None:
+    book.ledger.write([], [attempt(URL, rung="api", exit=None, task="r1", mode="browser")])
+    (story,) = explain(book.ledger, URL)
+    assert "api via a scraping API (browser)" in story_text(story)
 
 
 def test_a_success_is_asked_for_anew_by_those_who_ask_again(book: TaskBook) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from scrapy import exceptions as scrapy_errors
 from scrapy.http import Response, TextResponse
 
-from retryscrape.crawl.faults import FetchError
+from retryscrape.crawl.faults import ApiFault, FetchError
 from retryscrape.policy.outcomes import At, Outcome, Page, Verdict
 from retryscrape.policy.redact import mask_url
 
@@ -69,6 +69,8 @@ def verdict_of(exception: BaseException, *, proxied: bool) -> Verdict:
     """
     if isinstance(exception, FetchError):
         return _fetch_error(exception, proxied)
+    if isinstance(exception, ApiFault):
+        return _verdict(exception.outcome, exception.reason, "api")
     if isinstance(exception, scrapy_errors.IgnoreRequest):
         return _ignored(str(exception))
     for kind, reason in _REASONS.items():

@@ -73,7 +73,9 @@ class DownloadHandler:
         if ticket is not None and not ticket.hops:
             # now it leaves: what it waited for in its slot belongs to no exit's time
             request.meta[TICKET] = replace(ticket, started=self.run.clock())
-        if ticket is not None and ticket.rung.startswith("browser"):
+        if ticket is not None and not ticket.rung.startswith("http"):
+            if ticket.rung.startswith("api") and self.run.api is not None:
+                return await self.run.api.fetch(request, ticket)
             return await self._render(request, ticket)
         if self._client is None:
             self._client = make_client(self.run.config.http_client, self.crawler)

@@ -18,7 +18,10 @@ from scrapy import Request
 from scrapy.core.downloader import Downloader, Slot
 from twisted.internet.defer import Deferred
 
-from retryscrape.crawl.keys import BROWSER_SLOT, SLOT, host_of, ticket_of
+from retryscrape.crawl.keys import API_SLOT, BROWSER_SLOT, SLOT, host_of, ticket_of
+
+#: Pages that are bought: how many at once is the rung's own matter.
+_BOUNDLESS = {"concurrency": 1_000_000, "delay": 0.0}
 
 
 class SteadySlot(Slot):
@@ -49,10 +52,25 @@ class RoomyDownloader(Downloader):
             return super().get_slot_key(request)
         ticket = ticket_of(request)
         key = host_of(request)
-        if ticket is not None and ticket.rung.startswith("browser"):
-            key = BROWSER_SLOT + key
+        if ticket is not None and not ticket.rung.startswith("http"):
+            key = self._own_slot(ticket.rung, key)
         request.meta[SLOT] = key
         return key
+
+    def _own_slot(self, rung: str, key: str) -> str:
+        if rung.startswith("browser"):
+            return BROWSER_SLOT + key
+        if rung.startswith("api"):
+            key = API_SLOT + key
+            # the provider asks the site, at a pace of its own
+            self.per_slot_settings.setdefault(key, _BOUNDLESS)
+        return key
+
+    def widen(self, by: int) -> None:
+        """A request that waits for a page that is bought takes up no place of
+        CONCURRENT_REQUESTS."""
+        if self.total_concurrency:
+            self.total_concurrency += by
 
     def room(self, key: str, given: int) -> float:
         """When the slot can take a request: 0 now, a ``time.monotonic`` second, or

@@ -52,7 +52,8 @@ class ExitChooser:
         usable = self.run.usable_rung(ticket.rung)
         if usable != ticket.rung:
             ticket = replace(ticket, rung=usable)
-        if self.run.pool is not None and OWN_PROXY not in request.meta:
+        bought = ticket.rung.startswith("api")
+        if self.run.pool is not None and OWN_PROXY not in request.meta and not bought:
             rung = parse_rung(ticket.rung)
             exit_ = self.run.pool.choose(
                 ticket.host,
@@ -70,8 +71,8 @@ class ExitChooser:
             self.run.retry_budget.first()
         ticket = replace(ticket, exit=exit_.id if exit_ else None, started=now, reserved=price)
         request.meta[TICKET] = ticket
-        if ticket.rung.startswith("browser"):
-            # it follows redirects itself: what it ends on is the answer
+        if bought or ticket.rung.startswith("browser"):
+            # they follow redirects themselves: what they end on is the answer
             request.meta.setdefault("dont_redirect", NO_FOLLOW)
         else:
             agent = self.run.agents.get((ticket.exit, ticket.host))

@@ -1,14 +1,14 @@
-"""The one exception that our own download handlers raise, and nothing else.
+"""The exceptions that our own download handlers raise, and nothing else.
 
-It names what failed and on whose side; :mod:`retryscrape.crawl.adapt` makes a
+They name what failed and on whose side; :mod:`retryscrape.crawl.adapt` makes a
 verdict of it. Scrapy's, Twisted's and Playwright's errors are translated there.
 """
 
 from __future__ import annotations
 
-from retryscrape.policy.outcomes import At
+from retryscrape.policy.outcomes import At, Outcome
 
-__all__ = ["At", "FetchError"]
+__all__ = ["ApiFault", "At", "FetchError", "NotYet"]
 
 
 class FetchError(Exception):
@@ -47,3 +47,23 @@ class FetchError(Exception):
 
 def _rebuild(reason: str, at: At, status: int | None, detail: str, size: int) -> FetchError:
     return FetchError(reason, at, status=status, detail=detail, bytes=size)
+
+
+class ApiFault(Exception):
+    """A scraping API brought no answer of the target: ``outcome`` says whose matter that is,
+    ``reason`` begins with a machine word (``refused:``, ``unknown:``, ``lost:``, ``failed:``)
+    where it is the API's. No secret in it."""
+
+    def __init__(self, outcome: Outcome, reason: str) -> None:
+        super().__init__(outcome, reason)
+        self.outcome = outcome
+        self.reason = reason
+
+
+class NotYet(Exception):
+    """No attempt was made, and none may be before ``until`` (an epoch second)."""
+
+    def __init__(self, until: float, why: str) -> None:
+        super().__init__(until, why)
+        self.until = until
+        self.why = why

@@ -5,6 +5,8 @@ Documented in docs/reference; a test holds that list and this one together.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 
@@ -30,6 +32,8 @@ SESSION = "retryscrape_session"
 
 #: The user's own ``proxy``, as it was given: such a request takes no exit of ours.
 OWN_PROXY = "retryscrape_proxy"
+#: What a scraping API was paid for the attempt under way (``Purchase``).
+BOUGHT = "retryscrape_bought"
 #: Under this key a settled success travels to the spider's callback.
 SETTLED = "retryscrape_settled"
 #: What the last attempt of an ordinary request came to, for the spider's callback.
@@ -42,6 +46,8 @@ NO_FOLLOW = "rendered"
 
 #: Prefix of the download slot of rendered pages: their concurrency is their own.
 BROWSER_SLOT = "browser "
+#: The same of pages that are bought: they wait elsewhere.
+API_SLOT = "api "
 
 #: Meta keys that belong to one attempt and must not reach the next.
 ATTEMPT_KEYS = (
@@ -54,11 +60,22 @@ ATTEMPT_KEYS = (
     "redirect_ttl",
     "redirect_urls",
     "redirect_reasons",
+    BOUGHT,
     BYTES,
     COOKIES,
     SESSION,
     SLOT,
 )
+
+
+class Purchase(NamedTuple):
+    """An order at a scraping API: its name in the ledger, the mode that it was carried out
+    in, and price units, as far as they are known."""
+
+    task: str | None = None
+    mode: str | None = None
+    cost: float = 0.0
+
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 

@@ -28,7 +28,7 @@ from scrapy.utils.response import get_meta_refresh
 
 from retryscrape.crawl.adapt import page_of, verdict_of
 from retryscrape.crawl.exits import ExitChooser
-from retryscrape.crawl.faults import FetchError
+from retryscrape.crawl.faults import FetchError, NotYet
 from retryscrape.crawl.keys import BYTES, SETTLED, SIDE, TICKET, host_of, ticket_of
 from retryscrape.crawl.ordinary import adopt, deliver, ended, first_row, judged
 from retryscrape.crawl.runtime import NO_CHECKS, Run
@@ -175,6 +175,8 @@ class AttemptMiddleware(_Middleware):
         ticket = ticket_of(request)
         if ticket is None:
             return self._side_failed(request, exception)
+        if isinstance(exception, NotYet):
+            return self.settler.not_yet(request, exception)
         # one that never left for want of an exit has no proxy, and is the exits' fault all the same
         kept_back = self.run.pool is not None and not ticket.started
         proxied = kept_back or bool(request.meta.get("proxy"))

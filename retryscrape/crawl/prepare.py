@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from retryscrape.config import unknown_names
+from retryscrape.crawl.api import door
 from retryscrape.crawl.arguments import ArgumentError, Arguments
 from retryscrape.crawl.proxyfile import ProxiesError, read_proxies
 from retryscrape.crawl.rungs import reserved_tiers
@@ -36,6 +37,10 @@ def prepare(run: Run, kwargs: Mapping[str, Any], *, needs_manifest: bool) -> Non
         raise UsageProblem(run.problem)
     run.secrets.update(word for word in (key_of(run.config), run.config.webhook) if word)
     run.secrets.update(passwords(run.config.ledger) if run.config.ledger else ())
+    run.secrets.update(door.secrets_of(run.config))
+    missing = door.complaint(run.config) if door.wanted(run.config) else None
+    if missing:
+        raise UsageProblem(missing)
     for sentence in unknown_names(run.crawler.settings):
         logger.warning("%s", sentence)
     if run.pool is None and run.config.proxies is not None:

@@ -37,6 +37,8 @@ class Rungs:
 
 def lack(rung: Rung, pool: Pool | None, now: float) -> str | None:
     """Why a rung has no exit; None if it has, or needs none of its own."""
+    if rung.base == "api":
+        return None
     if pool is None:
         needs = rung.tier or rung.country
         return "it needs proxies (RETRYSCRAPE_PROXIES), and there are none" if needs else None
@@ -52,4 +54,5 @@ def lack(rung: Rung, pool: Pool | None, now: float) -> str | None:
 def reserved_tiers(names: Iterable[str]) -> frozenset[str]:
     """Tiers that a rung names: rungs that name none leave those exits alone, or ``http``
     would spend what ``http:residential`` is kept for."""
-    return frozenset(rung.tier for rung in map(parse_rung, names) if rung.tier)
+    rungs = map(parse_rung, names)
+    return frozenset(rung.tier for rung in rungs if rung.tier and rung.base != "api")

@@ -45,6 +45,7 @@ from retryscrape.policy.ticket import Past, Ticket
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+    from retryscrape.crawl.api.rung import Api
     from retryscrape.crawl.arguments import Arguments
     from retryscrape.crawl.books import Books
     from retryscrape.crawl.browser.handler import Browser
@@ -148,6 +149,8 @@ class Run:
         self.incomplete: str | None = None
         self._blocked: dict[str, deque[Result]] = {}
         self._browser: Browser | None = None
+        #: the scraping API's rung, None where the ladder has none
+        self.api: Api | None = None
         #: the browser's name on (exit, host), where its cookies are used by the plain rung
         self.agents: dict[tuple[str | None, str], str] = {}
 
@@ -191,7 +194,7 @@ class Run:
         handlers = self.crawler.settings.getdict("DOWNLOAD_HANDLERS")
         if not {handlers.get("http"), handlers.get("https")} & {ours, None}:
             # the project's own handlers fetch: there is one way to do so, theirs
-            self._use_ladder(self.rungs.bases - {"browser"})
+            self._use_ladder(self.rungs.bases - {"browser", "api"})
         elif any(parse_rung(rung).base == "browser" for rung in self.ladder.rungs):
             why = self.browser.available()
             if why:
@@ -202,6 +205,11 @@ class Run:
         if "browser" in self.rungs.bases:
             logger.warning("Rendering is unavailable, the plain rung goes on: %s", why)
             self._use_ladder(self.rungs.bases - {"browser"})
+
+    def without(self, base: str, why: str) -> None:
+        """The other rungs go on alone."""
+        logger.warning("Rung %s is unavailable: %s", base, why)
+        self._use_ladder(self.rungs.bases - {base})
 
     def _use_ladder(self, bases: frozenset[str]) -> None:
         self.rungs.bases = bases
@@ -299,13 +307,13 @@ class Run:
 
     # --- hosts -----------------------------------------------------------------
 
-    def due(self, host: str, now: float) -> float:
+    def due(self, host: str, now: float, *, exits: bool = True) -> float:
         """When a request of this host may leave: 0 now, an epoch second, infinity while
-        a probe is under way."""
+        a probe is under way. Without ``exits`` for one that takes none."""
         if self.spending.full() or (self.worker is not None and not self.worker.sure):
             return now + LOOK_AGAIN
         due = self.hosts.due(host, now)
-        if self.pool is not None and due <= now:
+        if exits and self.pool is not None and due <= now:
             due = self.pool.due(host, now)
             # none at all: the attempt itself finds out, and ends with a sentence
             due = 0.0 if due == math.inf else due

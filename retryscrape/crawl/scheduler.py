@@ -25,13 +25,15 @@ from scrapy.core.scheduler import Scheduler
 from scrapy.utils.asyncio import CallLaterResult, call_later
 
 from retryscrape.crawl.downloader import RoomyDownloader
-from retryscrape.crawl.keys import BROWSER_SLOT, host_of, ticket_of
+from retryscrape.crawl.keys import API_SLOT, BROWSER_SLOT, host_of, ticket_of
 from retryscrape.crawl.runtime import Run
 
 #: Fewer requests than this that could leave now: the manifest is read on.
 LOW = 100
 #: More requests than this in memory: the manifest is not read on for now (about 2 KB each).
 HIGH = 5000
+#: Slots of rungs with a concurrency of their own.
+OWN_SLOTS = (BROWSER_SLOT, API_SLOT)
 
 
 class Group:
@@ -80,8 +82,8 @@ class WaitingScheduler(Scheduler):
         #: requests that were given out and have not left the downloader, by slot
         self._given: dict[Request, str] = {}
         self._out: Counter[str] = Counter()
-        #: slots of rendered pages that wait for a page of the browser
-        self._stalled: deque[str] = deque()
+        #: slots that wait for a page of the browser, or for a place at the scraping API
+        self._stalled: dict[str, deque[str]] = {slot: deque() for slot in OWN_SLOTS}
         #: requests of hosts that nobody waits for: they leave at once, to be told so
         self._turned: deque[Request] = deque()
         self._size = 0
@@ -201,23 +203,41 @@ class WaitingScheduler(Scheduler):
     def _give(self, request: Request, key: str, now: float) -> None:
         self._given[request] = key
         self._out[key] += 1
-        if key.startswith(BROWSER_SLOT):
-            self._out[BROWSER_SLOT] += 1
+        if key.startswith(OWN_SLOTS):
+            self._own_given(key, 1)
         self.run.hosts.sent(host_of(request), now)
         self._count("dequeued/memory")
 
     def _free_at(self, group: Group, now: float) -> float:
         """When the group may give out a request: its host's pause, then its slot's room."""
+        if group.key.startswith(OWN_SLOTS):
+            return self._own_free_at(group, now)
         due = self.run.due(group.host, now)
         if due > now or self._downloader is None:
             return due
-        if group.key.startswith(BROWSER_SLOT):
-            if self._out[BROWSER_SLOT] >= self.run.config.browser_pages:
-                self._stalled.append(group.key)
-                return math.inf
-            return 0.0
         room = self._downloader.room(group.key, self._out[group.key])
         return room if room in (0.0, math.inf) else now + room - time.monotonic()
+
+    def _own_free_at(self, group: Group, now: float) -> float:
+        bought = group.key.startswith(API_SLOT)
+        slot = API_SLOT if bought else BROWSER_SLOT
+        due = self.run.due(group.host, now, exits=not bought)
+        if due > now:
+            return due
+        api = self.run.api
+        most = self.run.config.browser_pages if not bought else api.provider.at_once if api else 0
+        if 0 < most <= self._out[slot]:
+            self._stalled[slot].append(group.key)
+            return math.inf
+        return 0.0
+
+    def _own_given(self, key: str, by: int) -> str:
+        """Count a request that is given out (1) or has left (-1) for its rung."""
+        slot = API_SLOT if key.startswith(API_SLOT) else BROWSER_SLOT
+        self._out[slot] += by
+        if slot == API_SLOT and self._downloader is not None:
+            self._downloader.widen(by)
+        return slot
 
     def _next_stored(self, now: float) -> Request | None:
         """From Scrapy's own queues; what may not leave yet is held back."""
@@ -241,7 +261,8 @@ class WaitingScheduler(Scheduler):
         if key is not None:
             self._take_back(key)
             self.run.hosts.returned(host, now)
-        for slot in {key or host, host, BROWSER_SLOT + host}:
+        others = {API_SLOT + host} if self.run.api is not None else ()
+        for slot in {key or host, host, BROWSER_SLOT + host, *others}:
             group = self._groups.get(slot)
             if group is not None and group.queued is None:
                 self._queue(group, now)
@@ -250,17 +271,17 @@ class WaitingScheduler(Scheduler):
         self._out[key] -= 1
         if not self._out[key]:
             del self._out[key]
-        if key.startswith(BROWSER_SLOT):
-            self._out[BROWSER_SLOT] -= 1
-            while self._stalled:
-                group = self._groups.get(self._stalled.popleft())
+        if key.startswith(OWN_SLOTS):
+            stalled = self._stalled[self._own_given(key, -1)]
+            while stalled:
+                group = self._groups.get(stalled.popleft())
                 if group is not None and group.queued is None:
                     self._queue(group, time.time())
                     break
 
     def wake(self, host: str | None = None) -> None:
         """Look again at a host whose pause has changed (all of them if None)."""
-        keys = self._groups.keys() if host is None else (host, BROWSER_SLOT + host)
+        keys = self._groups.keys() if host is None else (host, *(s + host for s in OWN_SLOTS))
         for key in list(keys):
             group = self._groups.get(key)
             if group is not None:

@@ -16,6 +16,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
 
 from retryscrape.crawl import secrets
+from retryscrape.crawl.api.door import open_api
 from retryscrape.crawl.books import Books, manifest_name
 from retryscrape.crawl.keys import ticket_of
 from retryscrape.crawl.ordinary import recorded_batch
@@ -67,6 +68,7 @@ class Session:
             prepare(self.run, given or {}, needs_manifest=given is not None)
             await asyncio.to_thread(self._open, spider)
             self.run.look_for_browser()
+            await open_api(self.run)
         except UsageProblem as problem:
             logger.error("%s", problem)
             self._end(2)
@@ -136,6 +138,8 @@ class Session:
         for task in (self._keeping, self._watching):
             if task is not None:
                 task.cancel()
+        if self.run.api is not None:
+            await self.run.api.close()
         await asyncio.to_thread(self._close, reason)
 
     def _close(self, reason: str) -> None:

@@ -13,7 +13,16 @@ from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
-from retryscrape.crawl.keys import NO_CACHE, TICKET, clear_attempt, host_of, ticket_of
+from retryscrape.crawl.faults import NotYet
+from retryscrape.crawl.keys import (
+    BOUGHT,
+    NO_CACHE,
+    TICKET,
+    Purchase,
+    clear_attempt,
+    host_of,
+    ticket_of,
+)
 from retryscrape.crawl.runtime import Run, iso
 from retryscrape.crawl.spending import unpaid
 from retryscrape.crawl.wishes import ladder_of, limits_of, refused_retry, retries_of
@@ -65,7 +74,8 @@ class Settler:
         verdict = attribute(verdict, ticket)
         pauses = self._tell(ticket, verdict, now, size)
         left = ticket.started > 0
-        after = self._aged(ticket, verdict, size, pauses.own) if left else ticket
+        bought: Purchase | None = request.meta.get(BOUGHT)
+        after = self._aged(ticket, verdict, size, pauses.own, bought) if left else ticket
         if left:
             exit_ = run.exit_of(ticket)
             run.spending.settle(ticket, after.history[-1].cost, exit_, ticket.bytes + size)
@@ -74,7 +84,7 @@ class Settler:
             why = refused_retry(request, after, self.retries)
             decision = replace(decision, action=Action.FAIL, rule=why) if why else decision
         if left:
-            self._record(ticket, after, verdict, decision, now, size)
+            self._record(ticket, after, verdict, decision, now, size, bought)
             over = run.spending.over()
             if over:
                 run.stop("over_budget", over)
@@ -112,6 +122,21 @@ class Settler:
             html=last.html,
         )
         return self.settle(request, verdict)
+
+    def not_yet(self, request: Request, wait: NotYet) -> Request:
+        """No attempt was made: the same request, later, with its money given back."""
+        ticket = ticket_of(request)
+        assert ticket is not None
+        self.run.spending.settle(ticket, 0.0, None, 0)
+        decision = Decision(
+            action=Action.RETRY,
+            outcome=Outcome.NO_RESULT,
+            rule=wait.why,
+            rung=ticket.rung,
+            identity=ticket.identity,
+            not_before=wait.until,
+        )
+        return self._next(request, ticket, decision)
 
     def over_budget(self, request: Request, why: str) -> Settled:
         """The run has no money for this attempt: it does not leave, and the URL ends here."""
@@ -170,12 +195,25 @@ class Settler:
 
     # --- the decision's view ---------------------------------------------------
 
-    def _aged(self, ticket: Ticket, verdict: Verdict, size: int, own_wait: bool) -> Ticket:
+    def _aged(
+        self,
+        ticket: Ticket,
+        verdict: Verdict,
+        size: int,
+        own_wait: bool,
+        bought: Purchase | None,
+    ) -> Ticket:
         lost = verdict.outcome is Outcome.PROXY_ERROR
         counts = not lost and not self.run.exit_is_suspect(ticket, verdict)
         # a fault that the exit is to blame for costs what its own faults cost: nothing
         free = lost or (not counts and verdict.outcome is not Outcome.BLOCKED)
-        exit_ = self.run.exit_of(ticket)
+        if bought is not None:
+            cost = bought.cost
+        elif free:
+            cost = 0.0
+        else:
+            exit_ = self.run.exit_of(ticket)
+            cost = self.run.spending.price(ticket.rung, exit_, ticket.bytes + size)
         past = Past(
             rung=ticket.rung,
             exit=ticket.exit,
@@ -184,7 +222,7 @@ class Settler:
             kind=verdict.kind,
             vendor=verdict.vendor,
             reason=verdict.reason,
-            cost=0.0 if free else self.run.spending.price(ticket.rung, exit_, ticket.bytes + size),
+            cost=cost,
             waited=max(0.0, ticket.started - ticket.released) if ticket.released else 0.0,
             html=verdict.html,
             own_wait=own_wait,
@@ -203,6 +241,7 @@ class Settler:
         ladder = ladder_of(run.ladder, request)
         higher = ladder.next(ticket.rung) if request.method == "GET" else None
         next_rung = higher if higher and ladder.usable(higher) else None
+        bought_rung = None if verdict.html or not higher else ladder.next_of(ticket.rung, "api")
         return Scene(
             ticket=ticket,
             verdict=verdict,
@@ -210,15 +249,20 @@ class Settler:
             now=now,
             rng=run.rng,
             next_rung=next_rung,
+            bought_rung=bought_rung,
             render_unavailable=next_rung is None and not ladder.last(ticket.rung),
-            exits=run.unused_exits(ticket, now),
+            exits=None if ticket.rung.startswith("api") else run.unused_exits(ticket, now),
             no_exit=run.pool.all_exhausted() if run.pool is not None else None,
             pause_until=pauses.until,
             owed_until=pauses.owed,
             host_down=run.hosts.gave_up(ticket.host),
             free_retry=pauses.host_paused or run.free_retry(ticket, verdict),
             spend=run.retry_budget.try_spend,
-            price={rung: run.config.price(rung) for rung in (ticket.rung, next_rung) if rung},
+            price={
+                rung: run.config.price(rung)
+                for rung in (ticket.rung, next_rung, bought_rung)
+                if rung
+            },
             run_over=run.spending.over(),
         )
 
@@ -258,6 +302,7 @@ class Settler:
         decision: Decision,
         now: float,
         size: int,
+        bought: Purchase | None,
     ) -> None:
         batch = ticket.batch or self.run.record
         if not batch:
@@ -283,6 +328,8 @@ class Settler:
                 bytes=ticket.bytes + size,
                 cost=past.cost,
                 job_id=self.run.job_id,
+                mode=bought.mode if bought else None,
+                task=bought.task if bought else None,
             )
         )
 

@@ -4,6 +4,7 @@ GET  /__log?host=&path=&client=   requests at the origin     GET  /__proxylog?pr
 GET  /__state                     all addresses              POST /__reset
 POST /__host    {"host", "rule", ...params}                  POST /__outage  {"address", "seconds"}
 POST /__page    {"path", "status", "headers", "body", "type"}  POST /__proxy  {"name", "kind", ...}
+GET  /__api     the scraping API's bill and what it was asked
 """
 
 from __future__ import annotations
@@ -55,6 +56,10 @@ async def _reset(web: HostileWeb, given: dict[str, Any]) -> Any:
     return {}
 
 
+async def _api(web: HostileWeb, given: dict[str, Any]) -> Any:
+    return web.api.describe()
+
+
 async def _host(web: HostileWeb, given: dict[str, Any]) -> Any:
     web.set_host(given.pop("host"), given.pop("rule"), **given)
     return {}
@@ -89,6 +94,7 @@ _COMMANDS: dict[tuple[str, str], Command] = {
     ("GET", "/__log"): _log,
     ("GET", "/__proxylog"): _proxy_log,
     ("GET", "/__state"): _state,
+    ("GET", "/__api"): _api,
     ("POST", "/__reset"): _reset,
     ("POST", "/__host"): _host,
     ("POST", "/__outage"): _outage,

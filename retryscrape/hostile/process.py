@@ -69,6 +69,12 @@ class WebHandle:
         found: list[dict[str, Any]] = self._ask("GET", f"/__proxylog{query}")
         return found
 
+    def api(self) -> dict[str, Any]:
+        """What the scraping API has seen: ``bill`` (how often each URL was paid for), ``seen``,
+        ``sizes`` of batches, ``bodies`` of orders, ``events`` (the receiver's answers)."""
+        found: dict[str, Any] = self._ask("GET", "/__api")
+        return found
+
     def set_host(self, host: str, rule: str | None, **params: Any) -> None:
         """Give a host (a name, or an address without port) a rule of ``host_rules``."""
         self._ask("POST", "/__host", {"host": host, "rule": rule, **params})

@@ -21,6 +21,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self
 
+from retryscrape.hostile.api import Stand
 from retryscrape.hostile.control import control
 from retryscrape.hostile.host_rules import HOSTS, RULES
 from retryscrape.hostile.log import KEEP, RequestLog, Tunnel
@@ -48,6 +49,7 @@ class HostileWeb:
         self.memory = Memory()
         self.log = RequestLog(log_file)
         self.tunnels: deque[Tunnel] = deque(maxlen=KEEP)
+        self.api = Stand()
         self.hosts = dict(HOSTS)
         self.pages: dict[str, Reply] = {}
         self._specs = tuple(default_specs() if proxies is None else proxies)
@@ -81,6 +83,7 @@ class HostileWeb:
         self.hangs = await self._greeter("hangs", (End.HANG,))
         self.refused = self._closed_port()
         self.control = await self._one("control", self._control)
+        self.api_port = await self._one("api", self.api.respond)
         self.memory.values["https_port",] = self.https
         self.addresses = addresses
         self.names = self._names()
@@ -210,6 +213,7 @@ class HostileWeb:
         """As at the start: logs, counters, rules and pages of one's own forgotten."""
         self.log.clear()
         self.tunnels.clear()
+        self.api.clear()
         self.memory.clear()
         self.memory.values["https_port",] = self.https
         self.hosts = dict(HOSTS)
@@ -230,6 +234,7 @@ class HostileWeb:
             "http": f"http://{local}:{self.http}",
             "https": f"https://{local}:{self.https}",
             "control": f"http://{local}:{self.control}",
+            "api": f"http://{local}:{self.api_port}",
             "http_port": self.http,
             "https_port": self.https,
             "addresses": list(self.addresses),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, and_, func, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from retryscrape.ledger.database import slices
@@ -115,15 +115,24 @@ class TaskBook:
                 connection.execute(change.values(state=OPEN, task_id=clean(task_id)))
 
     def adopt(self, ref: str, task_id: str) -> bool:
-        """An event says which task an order became whose answer was lost; false for all others."""
+        """An event says which task an order became whose answer was lost; false for all others.
+
+        ``ref`` names an order, or all of a batch (``ref-1``, ``ref-2`` ...).
+        """
         known = select(tasks.c.ref).where(tasks.c.task_id == clean(task_id)).exists()
         change = (
             tasks.update()
-            .where(tasks.c.ref == clean(ref), tasks.c.state == SUBMITTING, ~known)
+            .where(
+                or_(
+                    tasks.c.ref == clean(ref),
+                    tasks.c.ref.startswith(f"{clean(ref)}-", autoescape=True),
+                )
+            )
+            .where(tasks.c.state == SUBMITTING, ~known)
             .values(state=OPEN, task_id=clean(task_id))
         )
         with self.ledger.writing() as connection:
-            return connection.execute(change).rowcount == 1
+            return connection.execute(change).rowcount > 0
 
     def close(self, refs: Sequence[str], state: str) -> None:
         """They have come to this."""
@@ -148,6 +157,12 @@ class TaskBook:
         query = select(events.c.event).where(events.c.task_id == clean(task_id)).limit(1)
         with self.ledger.reading() as connection:
             return connection.execute(query).first() is not None
+
+    def targets(self, task_id: str) -> list[str]:
+        """What was asked for in a batch."""
+        query = select(tasks.c.target).where(tasks.c.task_id == clean(task_id))
+        with self.ledger.reading() as connection:
+            return list(connection.execute(query.order_by(tasks.c.ref)).scalars())
 
     def open_tasks(self, batch_id: str) -> int:
         """Orders of a batch that an earlier run has left open."""

@@ -212,7 +212,7 @@ def _headers(found: Any) -> Mapping[str, tuple[str, ...]]:
             values = value if isinstance(value, list) else [value]
             headers[low] = (*headers.get(low, ()), *(_line(one) for one in values))
     kind = headers.get("content-type", ("",))[0]
-    if "charset" in kind.lower():
+    if "charset" in kind.lower() or kind.lower().startswith("text/"):
         # the text was decoded for us, whatever it was on the wire
         headers["content-type"] = (f"{kind.partition(';')[0].strip()}; charset=utf-8",)
     return headers

@@ -66,6 +66,12 @@ class Ladder:
         above = self.rungs[self.index(rung) + 1 :]
         return next((name for name in above if self.usable(name)), None)
 
+    def next_of(self, rung: str, base: str) -> str | None:
+        """The next usable rung above of one way of fetching, or None."""
+        above = self.rungs[self.index(rung) + 1 :]
+        ours = (name for name in above if parse_rung(name).base == base)
+        return next((name for name in ours if self.usable(name)), None)
+
     def lower(self, rung: str) -> str | None:
         """The next usable rung below, or None."""
         below = self.rungs[: self.index(rung)]

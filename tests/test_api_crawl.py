@@ -1,0 +1,149 @@
+"""Real crawls that buy what they cannot get: once, whatever the scraping API does."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.commandline import *  # noqa: F403
+from tests.commandline import Done, Project
+from tests.hostile_fixture import *  # noqa: F403
+
+KEY = "k3y-that-nobody-may-see"
+Buy = Callable[..., Done]
+
+
+def declared(web: Any, kind: str = "tasks", **more: Any) -> str:
+    """A declaration with short times."""
+    quick = {"poll": 0.05, "stale": 0.3, "jitter": [0.05, 0.1], "deadline": 1.5}
+    return json.dumps({"kind": kind, "base": web.addresses["api"], **quick, **more})
+
+
+@pytest.fixture
+def buy(web: Any, project: Project, monkeypatch: pytest.MonkeyPatch) -> Buy:
+    """A crawl whose ladder is the scraping API alone; its output never shows the key."""
+    monkeypatch.setenv("RETRYSCRAPE_API_KEY", KEY)
+
+    def crawl(urls: list[str], *, settings: dict[str, str] | None = None, **more: Any) -> Done:
+        wanted = {"RETRYSCRAPE_LADDER": "api", "RETRYSCRAPE_API": declared(web, **more)}
+        done = project.crawl(project.manifest("m.txt", urls), settings=wanted | (settings or {}))
+        assert KEY not in done.err + done.out
+        assert "Traceback" not in done.err, done.err
+        return done
+
+    return crawl
+
+
+def attempts(project: Project) -> list[tuple[Any, ...]]:
+    return project.sql("SELECT outcome, cost, mode FROM attempts ORDER BY url, n")
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+FAULTS = {
+    # path of the URL: what its row comes to, and how often it is paid for
+    "/1": ("ok", 1),
+    "/2?api=refuse&times=2": ("ok", 1),
+    "/3?api=busy": ("ok", 1),
+    "/4?api=reset": ("ok", 2),
+    "/5?api=silent": ("ok", 2),
+    "/6?api=noid": ("ok", 2),
+    "/7?api=lost": ("ok", 2),
+    "/8?api=stumble": ("ok", 1),
+    "/9?api=fail": ("ok", 2),
+    "/10?api=fail500&times=9": ("api_error", 3),
+    "/11?api=garbage": ("ok", 2),
+    "/12?api=reject": ("rejected", 0),
+    "/13?page=gone": ("gone", 1),
+    "/14?page=blocked": ("blocked", 1),
+    "/15?page=empty": ("empty", 1),
+    "/16?page=thin": ("invalid", 1),
+    "/17?api=never": ("no_result", 1),
+    "/18?api=refuse&times=99": ("api_error", 0),
+}
+
+
+def test_every_fault_of_an_api_ends_as_a_row_and_costs_what_it_must(
+    web: Any, project: Project, buy: Buy
+) -> None:
+    urls = {f"http://shop.test{path}": wanted for path, wanted in FAULTS.items()}
+    done = buy(list(urls), settings={"RETRYSCRAPE_HOST_BLOCKS": "9"})
+    assert done.code == 1, done.err
+    rows = dict(project.sql("SELECT url, outcome FROM entries"))
+    bill = web.api()["bill"]
+    assert {url: (rows[url], bill.get(url, 0)) for url in urls} == urls
+    assert not web.requests(), "nothing goes to the site itself"
+    lost = [line for line in done.err.splitlines() if "was lost" in line]
+    again = [line for line in done.err.splitlines() if "never turned up" in line]
+    assert len(lost) == len(again) == 3
+    costs = dict(project.sql("SELECT url, cost FROM entries WHERE outcome <> 'rejected'"))
+    assert costs["http://shop.test/1"] == 1
+    assert costs["http://shop.test/9?api=fail"] == 2, "a failure may be billed, too"
+    assert costs["http://shop.test/10?api=fail500&times=9"] == 3
+    assert ("ok", 1.0, "request") in attempts(project)
+    # what never ended is read again by the next run, given up there, and bought once more
+    again = buy(["http://shop.test/17?api=never"], settings={"RETRYSCRAPE_FAIL_ON": "any"})
+    assert again.code == 1  # the batch has other failures
+    assert "given up" in again.err
+    assert web.api()["bill"]["http://shop.test/17?api=never"] == 2
+    rows = dict(project.sql("SELECT url, outcome FROM entries"))
+    assert rows["http://shop.test/17?api=never"] == "ok"
+
+
+def test_only_the_residue_is_bought_in_the_mode_that_the_rung_names(
+    web: Any, project: Project, buy: Buy
+) -> None:
+    """The plain rung gets what it can; a challenge, and a blocked JSON, go on to the API."""
+    urls = [web.url(path) for path in ("/ok/1", "/forbidden/1", "/json403/1")]
+    done = buy(urls, settings={"RETRYSCRAPE_LADDER": "http,api:browser:GB"})
+    assert done.code == 0, done.err
+    assert set(web.api()["bill"]) == set(urls[1:])
+    (body, _) = web.api()["bodies"]
+    assert body | {"url": ""} == {
+        "url": "", "mode": "browser", "proxy_country": "GB", "async": True, "delivery": "json",
+        "include_content": True, "capture_headers": True,
+    }  # fmt: skip
+    rows = project.sql("SELECT rung, cost, mode FROM attempts WHERE task IS NOT NULL")
+    assert rows == [("api:browser:GB", 5.0, "browser")] * 2
+    assert project.sql("SELECT cost FROM entries WHERE url = ?", urls[1]) == [(7.0,)]
+
+
+def test_a_key_that_is_refused_stops_the_batch(
+    web: Any, project: Project, buy: Buy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRYSCRAPE_API_KEY", "wrong")
+    done = buy([f"http://shop.test/{n}" for n in range(20)], slots=1)
+    assert done.code == 1
+    assert "Stopped early: the scraping API takes no orders of ours (401: the key" in done.err
+    assert "'wrong'" not in done.err
+    assert len(project.feed("m")) == 20
+    assert {row["status"] for row in project.feed("m")} <= {"pending", "failed"}
+    assert {row["error_class"] for row in project.feed("m")} <= {None, "retryable"}
+    assert web.api()["seen"].get("orders", 0) <= 2
+
+
+def test_a_run_budget_binds_what_is_bought(web: Any, project: Project, buy: Buy) -> None:
+    done = buy(
+        [f"http://shop.test/{n}" for n in range(6)], settings={"RETRYSCRAPE_RUN_BUDGET": "3"}
+    )
+    assert done.code == 1
+    assert sum(web.api()["bill"].values()) == 3
+    assert {row["outcome"] for row in project.feed("m")} == {"over_budget"}
+
+
+def test_no_key_is_one_sentence_before_any_request(
+    web: Any, project: Project, buy: Buy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RETRYSCRAPE_API_KEY")
+    done = buy([web.url("/ok/1")], settings={"RETRYSCRAPE_LADDER": "http,api"})
+    assert done.code == 2
+    assert "the environment variable RETRYSCRAPE_API_KEY holds it" in done.err
+    assert not web.requests()
