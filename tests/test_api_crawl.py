@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from retryscrape.ledger.store import Ledger
 from tests.commandline import *  # noqa: F403
 from tests.commandline import Done, Project
 from tests.hostile_fixture import *  # noqa: F403
+from tests.ledger_makers import fill, success
 
 KEY = "k3y-that-nobody-may-see"
 Buy = Callable[..., Done]
@@ -102,10 +104,12 @@ def test_only_the_residue_is_bought_in_the_mode_that_the_rung_names(
     web: Any, project: Project, buy: Buy
 ) -> None:
     """The plain rung gets what it can; a challenge, and a blocked JSON, go on to the API."""
-    urls = [web.url(path) for path in ("/ok/1", "/forbidden/1", "/json403/1")]
-    done = buy(urls, settings={"RETRYSCRAPE_LADDER": "http,api:browser:GB"})
+    urls = [web.url(path) for path in ("/ok/1", "/forbidden/1?ms=1500", "/json403/1?ms=1500")]
+    settings = {"RETRYSCRAPE_LADDER": "http,api:browser:GB", "CONCURRENT_REQUESTS": "1"}
+    done = buy(urls, settings=settings, deadline=60)
     assert done.code == 0, done.err
     assert set(web.api()["bill"]) == set(urls[1:])
+    assert web.api()["seen"]["at_once"] == 2, "tasks take no place of CONCURRENT_REQUESTS"
     (body, _) = web.api()["bodies"]
     assert body | {"url": ""} == {
         "url": "", "mode": "browser", "proxy_country": "GB", "async": True, "delivery": "json",
@@ -139,11 +143,69 @@ def test_a_run_budget_binds_what_is_bought(web: Any, project: Project, buy: Buy)
     assert {row["outcome"] for row in project.feed("m")} == {"over_budget"}
 
 
-def test_no_key_is_one_sentence_before_any_request(
-    web: Any, project: Project, buy: Buy, monkeypatch: pytest.MonkeyPatch
+BATCH_FAULTS = {
+    "/1": ("ok", 1),
+    "/2?api=absent": ("ok", 2),
+    "/3?api=broken": ("ok", 2),
+    "/4?api=doubled": ("ok", 1),
+    "/5?api=stranger&times=99": ("ok", 1),
+    "/6?page=thin": ("invalid", 1),
+    "/7?page=empty": ("empty", 1),
+    "/8?page=gone": ("gone", 1),
+    "/9?api=reject&times=99": ("rejected", 0),
+}
+
+
+def test_a_redrive_through_an_api_buys_its_worklist_in_chunks(
+    web: Any, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("RETRYSCRAPE_API_KEY")
-    done = buy([web.url("/ok/1")], settings={"RETRYSCRAPE_LADDER": "http,api"})
-    assert done.code == 2
-    assert "the environment variable RETRYSCRAPE_API_KEY holds it" in done.err
-    assert not web.requests()
+    """What is missing, and nothing else; one bad URL does not take the others with it."""
+    monkeypatch.setenv("RETRYSCRAPE_API_KEY", KEY)
+    urls = {f"http://shop.test{path}": wanted for path, wanted in BATCH_FAULTS.items()}
+    with Ledger.open(str(project.out / "ledger.db")) as ledger:
+        fill(ledger, [*urls, "http://shop.test/done"], batch_id="m")
+        ledger.write([success("http://shop.test/done", batch_id="m", passes=1)])
+    words = ("redrive", "m", "--through", "api", "--spider", "pages", "--no-reconcile")
+    done = project.scrapy(*words, settings={"RETRYSCRAPE_API": declared(web, "batches", chunk=5)})
+    rows = dict(project.sql("SELECT url, outcome FROM entries"))
+    seen = web.api()
+    assert {url: (rows[url], seen["bill"].get(url, 0)) for url in urls} == urls, done.err
+    assert "http://shop.test/done" not in seen["bill"]
+    assert max(seen["sizes"]) <= 5
+    ordered = [one for body in seen["bodies"] for one in body["requests"]]
+    assert {"url": "http://shop.test/1", "formats": ["html"]} in ordered
+    assert "A result for a URL that was not asked for: http://stranger.test/" in done.err
+    assert "1 absent" in done.err
+    assert KEY not in done.err
+    without = project.scrapy(*words)
+    assert without.code == 2
+    assert "Option --through has the rung api, and RETRYSCRAPE_API does not say" in without.err
+
+
+HOOKED = {
+    "/1": 1,
+    "/2?api=early": 1,
+    "/3?api=twice": 1,
+    "/4?api=forged": 1,
+    # the event brings the id that the lost answer would have brought
+    "/5?api=reset": 1,
+    "/6?api=silent": 1,
+}
+
+
+def test_events_say_when_to_read_and_bring_back_orders_whose_answer_was_lost(
+    web: Any, project: Project, buy: Buy
+) -> None:
+    """Without events nobody would look for 30 s, and lost orders would be placed again."""
+    port = free_port()
+    hook = {"port": port, "url": f"http://127.0.0.1:{port}/in"}
+    urls = {f"http://shop.test{path}": times for path, times in HOOKED.items()}
+    done = buy(list(urls), webhook=hook, poll=3, stale=60, deadline=100)
+    assert done.code == 0, done.err
+    seen = web.api()
+    assert seen["bill"] == urls
+    assert seen["seen"]["reads"] <= len(urls) + 1
+    assert sorted(seen["events"]) == [202] * 7 + [401]
+    assert "secret" in seen["bodies"][0]["webhook"]
+    assert seen["bodies"][0]["webhook"]["secret"] not in done.err
+    assert project.sql("SELECT count(*) FROM events") == [(6,)]

@@ -82,6 +82,14 @@ def test_a_success_is_asked_for_anew_by_those_who_ask_again(book: TaskBook) -> N
     assert book.held("b", URL) is None
 
 
+def test_what_has_no_row_is_bought_anew_but_not_while_its_order_is_open(book: TaskBook) -> None:
+    book.begin([order(batch_id="")])
+    book.accepted(["r1"], "T1")
+    assert book.held("", URL) is not None
+    book.close(["r1"], "done")
+    assert book.held("", URL) is None
+
+
 def test_an_event_brings_the_id_of_an_order_whose_answer_was_lost(book: TaskBook) -> None:
     book.begin([order()])
     assert book.adopt("r1", "T1")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from typing import Any
 
 import pytest
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, TextResponse
+from scrapy.utils.test import get_crawler
 
 from retryscrape.config import Config
 from retryscrape.crawl.api import door
 from retryscrape.crawl.api.rung import response_of
+from retryscrape.crawl.prepare import prepare
 from retryscrape.crawl.rungs import Rungs, reserved_tiers
+from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.policy.outcomes import Page
 
 API = {"kind": "tasks", "base": "https://api.test"}
@@ -42,6 +46,18 @@ def test_what_is_missing_is_one_sentence(given: dict[str, Any], words: str) -> N
     assert sentence is not None
     assert words in sentence
     assert "two words" not in sentence
+
+
+def test_a_run_without_a_key_ends_before_any_request() -> None:
+    settings = {"RETRYSCRAPE_LADDER": "http,api", "RETRYSCRAPE_API": API}
+    with pytest.raises(UsageProblem, match="RETRYSCRAPE_API_KEY holds it"):
+        prepare(Run(get_crawler(Spider, settings)), {}, needs_manifest=False)
+    run = Run(get_crawler(Spider, {**settings, "RETRYSCRAPE_API_KEY": "k3y"}))
+    prepare(run, {}, needs_manifest=False)
+    assert "k3y" in run.secrets
+    asyncio.run(door.open_api(run))
+    assert run.api is None, "without a ledger nothing is bought"
+    assert run.ladder.available == {"http"}
 
 
 def test_the_setting_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

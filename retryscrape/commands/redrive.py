@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from functools import partial
 
 from scrapy.exceptions import UsageError
 from scrapy.utils.conf import arglist_to_dict
 
 from retryscrape.command import LedgerCommand
+from retryscrape.config import parse_value
+from retryscrape.crawl.api import door
 from retryscrape.crawl.arguments import ArgumentError
 from retryscrape.crawl.check import Check, PagesElsewhereError
 from retryscrape.crawl.passes import Runner
@@ -36,6 +39,11 @@ class Command(LedgerCommand):
             action="store_true",
             help="do not look at the pages first (they lie on other machines)",
         )
+        parser.add_argument(
+            "--through",
+            metavar="RUNG",
+            help="fetch what is missing by this rung alone (api: a scraping API)",
+        )
         parser.add_argument("--spider", help="another spider than the batch's")
         parser.add_argument(
             "-a", dest="spargs", action="append", default=[], metavar="NAME=VALUE",
@@ -49,8 +57,9 @@ class Command(LedgerCommand):
         except ValueError:
             raise UsageError("Invalid -a value, use -a NAME=VALUE", print_help=False) from None
         try:
+            through = self._through(opts.through)
             check = self._check(batch, opts.spider, arguments)
-            redriver = self._redriver(batch, check, opts)
+            redriver = self._redriver(batch, check, opts, through)
             folder, job_id = self.out / batch, "redrive"
             with BatchLock.take_loop(folder, batch, job_id=job_id):
                 return redriver.run()
@@ -71,7 +80,23 @@ class Command(LedgerCommand):
             )
         return check
 
-    def _redriver(self, batch: str, check: Check, opts: argparse.Namespace) -> Redriver:
+    def _through(self, rung: str | None) -> list[str]:
+        """The settings of passes that take one rung. Raises ArgumentError."""
+        if rung is None:
+            return []
+        try:
+            ladder = parse_value("LADDER", rung)
+        except ValueError as error:
+            raise ArgumentError(f"Option --through {error}.") from None
+        config = replace(self.config, ladder=ladder)
+        missing = door.complaint(config) if door.wanted(config) else None
+        if missing:
+            raise ArgumentError(missing.replace("Setting RETRYSCRAPE_LADDER", "Option --through"))
+        return [f"RETRYSCRAPE_LADDER={','.join(ladder)}"]
+
+    def _redriver(
+        self, batch: str, check: Check, opts: argparse.Namespace, through: list[str]
+    ) -> Redriver:
         assert self.settings is not None
         assert check.typed.spider is not None
         return Redriver(
@@ -80,7 +105,7 @@ class Command(LedgerCommand):
             config=self.config,
             spider=check.typed.spider,
             arguments=check.typed.arguments,
-            settings=[*self._remembered(check), *opts.set, *_log_settings(opts)],
+            settings=[*self._remembered(check), *opts.set, *through, *_log_settings(opts)],
             concurrency=self.settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
             reconcile=_nothing if opts.no_reconcile else partial(_reconcile, check),
             say=_say,

@@ -146,6 +146,8 @@ class Stand:
         works = [self._work(one["url"], "request") for one in order["requests"]]
         faults = frozenset().union(*(work.faults for work in works))
         if no := _not_made(faults):
+            # those that are not to blame have seen nothing of it
+            self.orders.subtract(work.url for work in works if not _not_made(work.faults))
             return no
         batch_id = f"b{next(self._ids)}"
         self._make(batch_id, works)
@@ -169,6 +171,9 @@ class Stand:
 
     def _make(self, task_id: str, works: list[Work]) -> None:
         self.seen["made"] += 1
+        now = asyncio.get_running_loop().time()
+        under_way = 1 + sum(work.ready > now for work in self.tasks.values())
+        self.seen["at_once"] = max(self.seen["at_once"], under_way)
         for url in {work.url for work in works}:
             self.bill[url] += 1
 

@@ -116,6 +116,11 @@ _TABLE = (
         "look at it once, then leave it or re-drive with -a include_permanent=1",
         Outcome.UNEXPECTED,
     ),
+    _Advice(
+        "look at what the scraping API says of it, and at RETRYSCRAPE_API",
+        Outcome.REJECTED,
+        reason="the scraping api",
+    ),
     _Advice("correct this line of the manifest", Outcome.REJECTED),
     _Advice(
         "raise RETRYSCRAPE_URL_BUDGET (or RETRYSCRAPE_RUN_BUDGET), or re-drive",

@@ -58,14 +58,15 @@ class TaskBook:
 
         One whose result was read stands until it led to an attempt that failed: a process
         may have died before it wrote down what it had paid for. Not for a row that is a
-        success: what asks for it again wants a fresh page.
+        success: what asks for it again wants a fresh page; and so does what has no row.
         """
         url = clean(url)
+        states = (SUBMITTING, OPEN, DONE) if batch_id else (SUBMITTING, OPEN)
         query = (
             select(tasks, entries.c.status)
             .outerjoin(entries, and_(entries.c.batch_id == batch_id, entries.c.url == url))
             .where(tasks.c.batch_id == batch_id, tasks.c.url == url)
-            .where(tasks.c.state.in_((SUBMITTING, OPEN, DONE)))
+            .where(tasks.c.state.in_(states))
             .order_by(tasks.c.submitted_at.desc(), tasks.c.ref)
             .limit(1)
         )
