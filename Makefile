@@ -15,7 +15,7 @@ test: $(VENV)/.ready-dev system
 	$(PY) -m pytest -n $(JOBS) --dist loadfile
 
 # A crawl is killed with `kill -9` 200 times (`make test`: 10 times), one that buys its pages
-# 50 times by each protocol (3 times).
+# 50 times by each protocol (twice).
 chaos: $(VENV)/.ready-dev
 	CHAOS_KILLS=200 $(PY) -m pytest -s tests/test_chaos.py
 	API_KILLS=50 API_KINDS=tasks,batches $(PY) -m pytest -s tests/test_api_chaos.py

@@ -19,7 +19,7 @@ from tests.commandline import LIMIT, Project, until
 from tests.hostile_fixture import *  # noqa: F403
 from tests.test_api_crawl import declared
 
-KILLS = int(os.environ.get("API_KILLS", "3"))
+KILLS = int(os.environ.get("API_KILLS", "2"))
 SEED = int(os.environ.get("CHAOS_SEED", "4"))
 PER_KILL = 12
 KINDS = os.environ.get("API_KINDS", "tasks").split(",")

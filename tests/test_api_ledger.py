@@ -102,6 +102,13 @@ def test_an_event_brings_the_id_of_an_order_whose_answer_was_lost(book: TaskBook
     assert book.held("b", URL).row.task_id == "T1"
 
 
+def test_an_event_of_a_batch_is_for_all_its_urls(book: TaskBook) -> None:
+    book.begin([order("r1-0"), order("r1-1", "http://h.test/2"), order("r10-0", "http://h.test/3")])
+    assert book.adopt("r1", "B1")
+    assert book.targets("B1") == [URL, "http://h.test/2"]
+    assert not book.adopt("%", "B2")
+
+
 def test_each_event_counts_once_also_before_its_task_is_known(book: TaskBook) -> None:
     assert not book.announced("T1")
     assert book.seen("T1", "completed", NOW)

@@ -12,9 +12,12 @@ from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, TextResponse
 from scrapy.utils.test import get_crawler
 
+from retryscrape.commands.redrive import Command
 from retryscrape.config import Config
 from retryscrape.crawl.api import door
 from retryscrape.crawl.api.rung import response_of
+from retryscrape.crawl.arguments import ArgumentError
+from retryscrape.crawl.ordinary import adopt
 from retryscrape.crawl.prepare import prepare
 from retryscrape.crawl.rungs import Rungs, reserved_tiers
 from retryscrape.crawl.runtime import Run, UsageProblem
@@ -58,6 +61,42 @@ def test_a_run_without_a_key_ends_before_any_request() -> None:
     asyncio.run(door.open_api(run))
     assert run.api is None, "without a ledger nothing is bought"
     assert run.ladder.available == {"http"}
+    alone = {**settings, "RETRYSCRAPE_LADDER": "api", "RETRYSCRAPE_API_KEY": "k3y"}
+    with pytest.raises(UsageProblem, match="no rung can be used: only rows of a ledger"):
+        asyncio.run(door.open_api(Run(get_crawler(Spider, alone))))
+
+
+@pytest.mark.parametrize(
+    ("rung", "given", "words"),
+    [
+        ("api", {}, "Option --through has the rung api, and RETRYSCRAPE_API does not say which"),
+        ("api", {"API": API}, "Option --through has the rung api, and there is no key"),
+        ("teleport", {}, "Option --through has the rung 'teleport', and there are only"),
+    ],
+)
+def test_redrive_through_a_rung_that_cannot_be_used(
+    rung: str, given: dict[str, Any], words: str
+) -> None:
+    command = Command()
+    command.config = config(**given)
+    with pytest.raises(ArgumentError, match=words):
+        command._through(rung)
+    assert command._through("http") == ["RETRYSCRAPE_LADDER=http"]
+    assert command._through(None) == []
+
+
+def test_only_a_plain_rung_takes_what_is_no_page() -> None:
+    """A POST of an ordinary spider must not become an order of its URL."""
+    settings = {
+        "RETRYSCRAPE_LADDER": "http,api",
+        "RETRYSCRAPE_API": API,
+        "RETRYSCRAPE_API_KEY": "k",
+    }
+    run = Run(get_crawler(Spider, settings))
+    for _ in range(5):
+        run.learner.success("h.test", "api", run.clock(), started="http")
+    rungs = {adopt(run, Request("http://h.test/", method="POST")).rung for _ in range(20)}
+    assert rungs == {"http"}
 
 
 def test_the_setting_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,15 +56,15 @@ def adopt(run: Run, request: Request) -> Ticket:
         Ticket(url=request.url, request_url=request.url, host=host_of(request)), request.url
     )
     ladder = ladder_of(run.ladder, request)
-    if ticket.rung in ladder.rungs and (request.method == "GET" or not rendered(ticket)):
+    if ticket.rung in ladder.rungs and (request.method == "GET" or plain(ticket)):
         return ticket
     rung = next((rung for rung in ladder.rungs if ladder.usable(rung)), ladder.rungs[0])
     return replace(ticket, rung=rung, start_rung=rung)
 
 
-def rendered(ticket: Ticket) -> bool:
-    """Whether the ticket's rung is a browser."""
-    return parse_rung(ticket.rung).base == "browser"
+def plain(ticket: Ticket) -> bool:
+    """Whether the ticket's rung sends requests as they are (a browser and an API get pages)."""
+    return parse_rung(ticket.rung).base == "http"
 
 
 def forget(request: Request) -> Request:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.policy.api_hook import secret_of
 from retryscrape.policy.ladder import parse_rung
 
 if TYPE_CHECKING:
     from retryscrape.config import Config
-    from retryscrape.crawl.runtime import Run
 
 
 def key_of(config: Config) -> str | None:
@@ -57,8 +57,12 @@ async def open_api(run: Run) -> None:
     if run.config.api is None or not wanted(run.config):
         return
     if run.books is None:
-        run.without("api", "only rows of a ledger are bought (ManifestSpider, retryscrape_batch)")
+        why = "only rows of a ledger are bought (ManifestSpider, retryscrape_batch)"
+        run.without("api", why)
+        if not run.ladder.available:
+            raise UsageProblem(f"Setting RETRYSCRAPE_LADDER: no rung can be used: {why}.")
         return
+    # aiohttp is imported by those who buy, and by nobody else
     from retryscrape.crawl.api.rung import Api
 
     run.api = Api(run, run.config.api, key_of(run.config) or "")

@@ -28,6 +28,7 @@ class Job:
     url: str
     target: str
     rung: str
+    host: str = ""
     escalated: bool = False
 
     @property

@@ -23,6 +23,7 @@ from retryscrape.crawl.api.receiver import Receiver
 from retryscrape.crawl.faults import ApiFault, At, FetchError, NotYet
 from retryscrape.crawl.keys import BOUGHT, BYTES, Purchase
 from retryscrape.crawl.runtime import Run
+from retryscrape.crawl.spending import LOOK_AGAIN
 from retryscrape.ledger.tasks import SUBMITTING, TaskRow
 from retryscrape.policy.api_answers import Bought, Look
 from retryscrape.policy.api_provider import ApiKind, Provider
@@ -85,11 +86,14 @@ class Api:
         Sets ``retryscrape_bought`` and ``retryscrape_bytes`` in the request's meta.
         """
         request.meta[BOUGHT] = Purchase()
+        if request.method != "GET":
+            raise ApiFault(Outcome.UNEXPECTED, f"no {request.method} can be bought, only a page")
         job = Job(
             batch_id=ticket.batch or self.run.record or "",
             url=ticket.url,
             target=request.url,
             rung=ticket.rung,
+            host=ticket.host,
             escalated=ticket.escalate,
         )
         async with self._room:
@@ -154,6 +158,10 @@ class Api:
     async def _buy(self, job: Job) -> TaskRow:
         if self.reading.ending():
             raise FetchError("cancelled", At.UNKNOWN, detail="the run ends")
+        worker = self.run.worker
+        if worker is not None and job.batch_id and not (worker.sure and worker.holds(job.host)):
+            # another worker may be about to buy it
+            raise NotYet(self.run.clock() + LOOK_AGAIN, "the lease on its host is looked at")
         return await self.buyer.buy(job)
 
     # --- what was bought -------------------------------------------------------
