@@ -13,10 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy import Request, Spider
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from retryscrape.addon import Retryscrape
+from retryscrape.crawl.browser.executable import executable
+from retryscrape.crawl.runtime import Run
+from retryscrape.crawl.theirbrowser import TheirBrowser
 from retryscrape.crawl.wishes import KEYS, retries_of
 from retryscrape.hostile.process import WebHandle
 from tests.hostile_fixture import hostile_session, proxies_file, web
@@ -180,6 +184,70 @@ def test_requests_leave_by_the_exits_and_a_proxy_of_their_own_wins(
     assert "proxy-authorization" not in {name.lower() for name, _ in own["headers"]}
 
 
+@pytest.mark.parametrize("order", [400, 720], ids=["before ours", "after ours"])
+def test_a_proxy_that_a_middleware_of_theirs_sets_wins_and_none_is_no_way_out(
+    shop: Any, web: WebHandle, proxies_file: Any, order: int
+) -> None:
+    visits = [visit(f"http://shop.test/ok/{name}") for name in ("own-proxy", "no-proxy", "any")]
+    settings = {
+        "RETRYSCRAPE_PROXIES": str(proxies_file("auth1")),
+        "SHOP_PROXY": web.proxy("good1"),
+        "DOWNLOADER_MIDDLEWARES": json.dumps({"shop.middlewares.ProxyMiddleware": order}),
+    }
+    ran = shop("visits", settings, visits=json.dumps(visits))
+    assert [item["status"] for item in ran.items] == [200, 200, 200]
+    left_by = {request["path"]: request["client"] for request in web.requests(path="/ok/*")}
+    assert left_by == {
+        "/ok/own-proxy": web.exit("good1"),
+        "/ok/no-proxy": web.exit("auth1"),
+        "/ok/any": web.exit("auth1"),
+    }
+    # and no proxy is told another one's password
+    heads = [head for seen in web.connections("good1") for head in seen["requests"]]
+    assert {head["credentials"] for head in heads} == {None}
+
+
+def test_what_their_scrapy_playwright_renders_leaves_by_the_exits(
+    shop: Any, web: WebHandle, proxies_file: Any
+) -> None:
+    handler = "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"
+    launch = {"executable_path": executable(Settings()), "args": ["--no-sandbox"]}
+    settings = {
+        "DOWNLOAD_HANDLERS": json.dumps(dict.fromkeys(("http", "https"), handler)),
+        "PLAYWRIGHT_LAUNCH_OPTIONS": json.dumps(launch),
+        "RETRYSCRAPE_PROXIES": str(proxies_file("auth1")),
+    }
+    own = {"proxy": {"server": web.proxy("good1")}}
+    visits = [
+        visit("http://shop.test/ok/exit", playwright=True),
+        visit("http://shop.test/status/503/again?times=1", playwright=True),
+        visit(
+            "http://shop.test/ok/own",
+            playwright=True,
+            playwright_context="mine",
+            playwright_context_kwargs=own,
+        ),
+    ]
+    ran = shop("visits", settings, visits=json.dumps(visits))
+    assert [item.get("status") for item in ran.items] == [200, 200, 200], ran.log
+    by_path = {request["path"]: request for request in web.requests(host="shop.test")}
+    assert by_path["/ok/own"]["client"] == web.exit("good1")
+    assert by_path["/ok/exit"]["client"] == web.exit("auth1")
+    assert by_path["/status/503/again?times=1"]["client"] == web.exit("auth1")
+    assert "proxy-authorization" not in json.dumps(web.requests(host="shop.test")).lower()
+
+
+def test_exits_that_their_scrapy_playwright_has_no_context_for_are_refused() -> None:
+    handler = "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"
+    own = {"DOWNLOAD_HANDLERS": {"https": handler}, "PLAYWRIGHT_MAX_CONTEXTS": 3}
+    theirs = TheirBrowser(Settings(own))
+    assert theirs.complaint(3) is None
+    assert "PLAYWRIGHT_MAX_CONTEXTS is 3" in (theirs.complaint(4) or "")
+    assert theirs.renders(Request("https://a.test/", meta={"playwright": True}))
+    assert not theirs.renders(Request("http://a.test/", meta={"playwright": True}))
+    assert not TheirBrowser(Settings()).renders(Request("https://a.test/", meta={"playwright": 1}))
+
+
 # --- their own parts --------------------------------------------------------------
 
 
@@ -327,6 +395,20 @@ def test_what_the_project_sets_stays(caplog: pytest.LogCaptureFixture) -> None:
     assert made.get_component_priority_dict_with_base("DOWNLOADER_MIDDLEWARES")
     assert made.getdict("DOWNLOADER_MIDDLEWARES")[exit_] == 700
     assert [r.levelname for r in caplog.records] == ["WARNING"]
+
+
+def test_custom_settings_of_a_spider_win() -> None:
+    class Picky(Spider):
+        name = "picky"
+        custom_settings = {  # noqa: RUF012
+            "RETRYSCRAPE_ATTEMPTS": 1,
+            "SCHEDULER": "scrapy.core.scheduler.Scheduler",
+        }
+
+    addons = {"retryscrape.addon.Retryscrape": 300}
+    crawler = get_crawler(Picky, {"RETRYSCRAPE_ATTEMPTS": 2, "ADDONS": addons})
+    assert Run.of(crawler).config.attempts == 1
+    assert crawler.settings["SCHEDULER"] == "scrapy.core.scheduler.Scheduler"
 
 
 def test_an_ordinary_project_keeps_its_items_at_once() -> None:

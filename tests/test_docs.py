@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 from scrapy.utils.misc import walk_modules_iter
+from scrapy.utils.test import get_crawler
 
 from retryscrape.config import PREFIX, SETTINGS
 from retryscrape.crawl import arguments, keys
+from retryscrape.crawl.runtime import Run
+from retryscrape.crawl.status import RunStatus
 from retryscrape.policy.outcomes import ERROR_CLASS, Outcome
+from retryscrape.spiders.pages import PagesSpider
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -43,6 +47,29 @@ def test_every_outcome_is_documented_with_its_class() -> None:
     for outcome, error_class in ERROR_CLASS.items():
         if error_class is not None and outcome is not Outcome.OVER_BUDGET:
             assert f"| {error_class}" in rows[outcome]
+
+
+def test_every_field_and_reason_of_run_json_is_documented() -> None:
+    text = (ROOT / "docs" / "scrapyd.md").read_text(encoding="utf-8").split("## `run.json`")[1]
+    fields = {cell for row in re.findall(r"^\| (`[^|]*`) \|", text, re.M) for cell in _codes(row)}
+    document = RunStatus(Run.of(get_crawler(PagesSpider))).document("b", None)
+    assert set(document) <= fields
+    [of_the_run] = re.findall(r"^\| `run` \|(.*)$", text, re.M)
+    assert set(document["run"]) <= set(_codes(of_the_run))
+    [of_the_paths] = re.findall(r"^\| `paths` \|(.*)$", text, re.M)
+    assert set(document["paths"]) <= set(_codes(of_the_paths))
+    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "retryscrape").rglob("*.py"))
+    given = {
+        reason
+        for source in sources
+        for reason in re.findall(r"""\bstop(?:_from_thread)?\(\s*"(\w+)\"""", source)
+    }
+    assert len(given) >= 5
+    assert given <= fields
+
+
+def _codes(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
 
 
 def test_every_command_is_documented() -> None:

@@ -32,6 +32,8 @@ def test_the_next_departure_is_told_exactly(downloader: RoomyDownloader) -> None
     assert 5.0 <= told - slot.lastseen <= 15.0
     slot.lastseen += 1.0
     assert downloader.room(HOST, 0) != told + 1.0
+    slot.delay = 1000.0  # AutoThrottle says so
+    assert 500.0 <= downloader.room(HOST, 0) - slot.lastseen <= 1500.0
 
 
 def test_with_a_delay_one_request_of_a_host_waits_for_robots_txt(

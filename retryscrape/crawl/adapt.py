@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from scrapy import exceptions as scrapy_errors
 from scrapy.http import Response, TextResponse
 
+from retryscrape.crawl.browser.neterrors import fault_of
 from retryscrape.crawl.faults import ApiFault, FetchError
 from retryscrape.policy.outcomes import At, Outcome, Page, Verdict
 from retryscrape.policy.redact import mask_url
@@ -71,6 +72,8 @@ def verdict_of(exception: BaseException, *, proxied: bool) -> Verdict:
         return _fetch_error(exception, proxied)
     if isinstance(exception, ApiFault):
         return _verdict(exception.outcome, exception.reason, "api")
+    if type(exception).__module__.startswith("playwright."):
+        return _fetch_error(_rendering(exception), proxied)
     if isinstance(exception, scrapy_errors.IgnoreRequest):
         return _ignored(str(exception))
     for kind, reason in _REASONS.items():
@@ -80,6 +83,13 @@ def verdict_of(exception: BaseException, *, proxied: bool) -> Verdict:
             return _fetch_error(FetchError(reason, at, detail=detail), proxied)
     name = type(exception).__name__
     return _verdict(Outcome.UNEXPECTED, f"{name}: {exception}", f"error:{name}")
+
+
+def _rendering(exception: BaseException) -> FetchError:
+    """What a project's own scrapy-playwright raises."""
+    if "Timeout" in type(exception).__name__:
+        return FetchError("render_timeout", At.UNKNOWN, detail=str(exception).split("\n", 1)[0])
+    return fault_of(str(exception))
 
 
 def _fetch_error(error: FetchError, proxied: bool) -> Verdict:

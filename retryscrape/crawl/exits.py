@@ -23,10 +23,11 @@ from retryscrape.crawl.keys import (
     TICKET,
     clear_attempt,
     host_of,
+    ticket_of,
 )
 from retryscrape.crawl.runtime import Run
 from retryscrape.crawl.spending import LOOK_AGAIN
-from retryscrape.policy.exits import Exit, Pool
+from retryscrape.policy.exits import Exit, Pool, Signal
 from retryscrape.policy.ladder import parse_rung
 from retryscrape.policy.ticket import Ticket
 
@@ -112,6 +113,28 @@ class ExitChooser:
         request.meta[SIDE] = (*used, exit_.id)
         self._leave_by(request, exit_, host, now)
 
+    def overruled(self, request: Request) -> None:
+        """All middlewares have had their say. Where one of the project's own has set another
+        proxy, it wins, and what comes says nothing of our exit; none at all it cannot choose."""
+        ticket, pool = ticket_of(request), self.run.pool
+        used = (
+            ticket.exit if ticket is not None else next(iter(request.meta.get(SIDE, ())[-1:]), "")
+        )
+        exit_ = pool.get(used) if pool is not None and used else None
+        theirs = request.meta.get("proxy")
+        if pool is None or exit_ is None or theirs == exit_.proxy_url:
+            return
+        if self.run.their_browser.renders(request) or not theirs:
+            self._set_proxy(request, exit_)
+            return
+        if request.headers.get(b"Proxy-Authorization") == exit_.authorization():
+            request.headers.pop(b"Proxy-Authorization", None)
+        pool.done(exit_.id, host_of(request), self.run.clock(), Signal.NEUTRAL)
+        if ticket is not None:
+            request.meta[TICKET] = replace(ticket, exit=None)
+        else:
+            del request.meta[SIDE]
+
     def _later(self, request: Request, ticket: Ticket, now: float) -> Request:
         assert self.run.pool is not None
         sentence = self.run.pool.all_exhausted()
@@ -158,6 +181,10 @@ class ExitChooser:
         """Server and credentials apart: HttpProxyMiddleware would decode them as latin-1,
         and ``user@host`` crashes it on every request (field_cases C5)."""
         request.meta["proxy"] = exit_.proxy_url
+        if self.run.their_browser.renders(request):
+            # a header with the proxy's password would reach the target
+            self.run.their_browser.leave_by(request, exit_)
+            return
         if exit_.session:
             exit_ = exit_.with_session(self._session(request, exit_))
         authorization = exit_.authorization()

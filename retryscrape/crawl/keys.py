@@ -34,6 +34,10 @@ SESSION = "retryscrape_session"
 OWN_PROXY = "retryscrape_proxy"
 #: What a scraping API was paid for the attempt under way (``Purchase``).
 BOUGHT = "retryscrape_bought"
+#: scrapy-playwright's own keys, and what of them was the user's before an exit's were set.
+CONTEXT = "playwright_context"
+CONTEXT_KWARGS = "playwright_context_kwargs"
+OWN_CONTEXT = "retryscrape_context"
 #: Under this key a settled success travels to the spider's callback.
 SETTLED = "retryscrape_settled"
 #: What the last attempt of an ordinary request came to, for the spider's callback.
@@ -115,6 +119,13 @@ def clear_attempt(request: Request) -> None:
         request.meta["download_slot"] = own_slot
     if OWN_PROXY in request.meta:
         request.meta["proxy"] = request.meta[OWN_PROXY]
+    if OWN_CONTEXT in request.meta:
+        for key, value in zip(
+            (CONTEXT, CONTEXT_KWARGS), request.meta.pop(OWN_CONTEXT), strict=True
+        ):
+            request.meta[key] = value
+            if value is None:
+                del request.meta[key]
     if request.meta.get("dont_redirect") == NO_FOLLOW:
         del request.meta["dont_redirect"]
     request.headers.pop(b"Proxy-Authorization", None)

@@ -17,7 +17,7 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
@@ -66,6 +66,9 @@ class ExitMiddleware(_Middleware):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self.exits = ExitChooser(self.run)
+        if self.run.config.proxies is not None:
+            reached = signals.request_reached_downloader
+            crawler.signals.connect(self.exits.overruled, signal=reached)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> ExitMiddleware:

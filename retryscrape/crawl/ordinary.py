@@ -50,7 +50,8 @@ _THEIRS = frozenset({Outcome.EMPTY, Outcome.INVALID, Outcome.UNEXPECTED})
 def adopt(run: Run, request: Request) -> Ticket:
     """The first ticket of a request that came without one."""
     # a falsy one asks for none, and with proxies nothing ever goes direct
-    if request.meta.get("proxy") or request.meta.get("playwright"):
+    rendered_there = run.their_browser.renders(request)  # which takes no meta["proxy"]
+    if run.their_browser.has_proxy(request) if rendered_there else request.meta.get("proxy"):
         request.meta[OWN_PROXY] = request.meta.get("proxy")
     ticket = run.starting(
         Ticket(url=request.url, request_url=request.url, host=host_of(request)), request.url

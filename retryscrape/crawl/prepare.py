@@ -45,6 +45,9 @@ def prepare(run: Run, kwargs: Mapping[str, Any], *, needs_manifest: bool) -> Non
         logger.warning("%s", sentence)
     if run.pool is None and run.config.proxies is not None:
         run.pool = _pool(run, run.config.proxies)
+        complaint = run.their_browser.complaint(len(run.pool))
+        if complaint:
+            raise UsageProblem(complaint)
         run.hosts.rules = replace(run.hosts.rules, exits_needed=min(2, len(run.pool)))
     run.look_for_exits()
     if not run.ladder.available:

@@ -29,6 +29,7 @@ from retryscrape.crawl.keys import COOKIES, SIDE, host_of, ticket_of
 from retryscrape.crawl.rungs import Rungs
 from retryscrape.crawl.spending import LOOK_AGAIN, Spending, unpaid
 from retryscrape.crawl.suspicion import Suspicion
+from retryscrape.crawl.theirbrowser import TheirBrowser
 from retryscrape.crawl.wishes import limits_of
 from retryscrape.ledger.records import AttemptRecord, Result
 from retryscrape.policy.attribution import doubtful, in_hindsight, shown_twice, signal_for
@@ -151,6 +152,7 @@ class Run:
         self._browser: Browser | None = None
         #: the scraping API's rung, None where the ladder has none
         self.api: Api | None = None
+        self.their_browser = TheirBrowser(crawler.settings)
         #: the browser's name on (exit, host), where its cookies are used by the plain rung
         self.agents: dict[tuple[str | None, str], str] = {}
 
