@@ -33,6 +33,8 @@ CHUNK = 500
 _NOT_KEPT = ("header:", "location")
 #: Rows that no rule of the policy has ended.
 _NOT_RULED = frozenset({None, Outcome.NO_RESULT, Outcome.REJECTED})
+#: Attempts that count though they cost nothing.
+_COUNT = frozenset({Outcome.BLOCKED, Outcome.API_ERROR})
 
 _T = TypeVar("_T")
 
@@ -213,7 +215,8 @@ class Replayer:
             prior_passes=max(0, row.passes - 1),
             history=tuple(past),
         )
-        rungs = (last.rung, ladder.next(last.rung))
+        bought = None if verdict.html else ladder.next_of(last.rung, "api")
+        rungs = (last.rung, ladder.next(last.rung), bought)
         scene = Scene(
             ticket=ticket,
             verdict=verdict,
@@ -221,6 +224,7 @@ class Replayer:
             now=self.now,
             rng=random.Random(0),  # only delays come of it
             next_rung=rungs[1],
+            bought_rung=bought,
             exits=0 if last.exit else None,
             price={rung: self.rules.price(rung) for rung in rungs if rung},
         )
@@ -240,7 +244,7 @@ class Replayer:
             cost=record.cost,
             waited=record.waited,
             own_wait=record.outcome is Outcome.THROTTLED,
-            counts=not lost and (not free or record.outcome is Outcome.BLOCKED),
+            counts=not lost and (not free or record.outcome in _COUNT),
         )
 
 
