@@ -1,6 +1,6 @@
 """The rows of claimed hosts: one statement for all of them, a short walk along the index each.
 
-Who may ask for which host is claims.py's. The index is made when the first worker comes.
+Who may ask for which host is claims.py's. The indexes are made when the first worker comes.
 """
 
 # ruff: noqa: S608 (statements are made of names that are written here; values are bound)
@@ -14,10 +14,19 @@ from typing import Any
 from retryscrape.ledger.dialect import Dialect
 from retryscrape.ledger.rows import KNOWN_COLUMNS, clean
 
-#: The index that the walks need.
-BY_HOST = (
-    "CREATE INDEX entries_by_host ON entries (batch_id, host, line, url) WHERE status <> 'success'"
-)
+#: By table, what only workers need: for the walks here, and for looks at what others know.
+INDEXES = {
+    "entries": (
+        "entries_by_host",
+        "CREATE INDEX entries_by_host ON entries (batch_id, host, line, url)"
+        " WHERE status <> 'success'",
+    ),
+    "hosts": (
+        "hosts_paused",
+        "CREATE INDEX hosts_paused ON hosts (paused_until) WHERE paused_until IS NOT NULL",
+    ),
+    "exits": ("exits_by_host", "CREATE INDEX exits_by_host ON exits (host)"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, TextClause, inspect, text
 
-from retryscrape.ledger.claimrows import BY_HOST, Wanted, after, as_list, one_of, statement, these
+from retryscrape.ledger.claimrows import INDEXES, Wanted, after, as_list, one_of, statement, these
 from retryscrape.ledger.records import Known
 from retryscrape.ledger.rows import clean, to_known
 from retryscrape.ledger.store import Ledger
@@ -241,9 +241,10 @@ def reopen_hosts(ledger: Ledger, batch_id: str, hosts: Collection[str]) -> None:
 
 
 def _prepare(connection: Connection, ledger: Ledger) -> None:
-    """The index by host, when the first worker comes: without workers nobody needs it, and
-    it costs each result a third more time."""
+    """The indexes of workers, when the first one comes: without workers nobody needs them,
+    and the one by host costs each result a third more time."""
     ledger.dialect.lock_schema(connection)
-    known = {index["name"] for index in inspect(connection).get_indexes("entries")}
-    if "entries_by_host" not in known:
-        connection.exec_driver_sql(BY_HOST)
+    look = inspect(connection)
+    for table, (name, making) in INDEXES.items():
+        if name not in {index["name"] for index in look.get_indexes(table)}:
+            connection.exec_driver_sql(making)
