@@ -102,6 +102,15 @@ def test_an_event_brings_the_id_of_an_order_whose_answer_was_lost(book: TaskBook
     assert book.held("b", URL).row.task_id == "T1"
 
 
+def test_an_order_turns_stale_from_when_its_answer_was_lost(book: TaskBook) -> None:
+    book.begin([order()])
+    book.lost(["r1"], NOW + 60)
+    assert book.held("b", URL).row.submitted_at == NOW + 60
+    book.adopt("r1", "T1")
+    book.lost(["r1"], NOW + 90)
+    assert book.held("b", URL).row == order(state="open", task_id="T1", submitted_at=NOW + 60)
+
+
 def test_an_event_of_a_batch_is_for_all_its_urls(book: TaskBook) -> None:
     book.begin([order("r1-0"), order("r1-1", "http://h.test/2"), order("r10-0", "http://h.test/3")])
     assert book.adopt("r1", "B1")

@@ -115,6 +115,13 @@ class TaskBook:
                 change = tasks.update().where(tasks.c.ref.in_(piece), tasks.c.task_id.is_(None))
                 connection.execute(change.values(state=OPEN, task_id=clean(task_id)))
 
+    def lost(self, refs: Sequence[str], now: float) -> None:
+        """Their answer was lost: they turn stale from now on (not what an event has found)."""
+        with self.ledger.writing() as connection:
+            for piece in slices(refs):
+                ours = and_(tasks.c.ref.in_(piece), tasks.c.state == SUBMITTING)
+                connection.execute(tasks.update().where(ours).values(submitted_at=now))
+
     def adopt(self, ref: str, task_id: str) -> bool:
         """An event says which task an order became whose answer was lost; false for all others.
 

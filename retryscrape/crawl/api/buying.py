@@ -60,6 +60,7 @@ class Buyer:
                 self.orders.refused.pop(job.key, None)
             return [replace(row, state=OPEN, task_id=came.task_id) for row in rows]
         if came.sent is Sent.UNKNOWN:
+            await self.orders.lost(rows)
             raise self._unknown(rows, came)
         await self.orders.close(rows, "rejected" if came.sent is Sent.REJECTED else "refused")
         raise self._not_made(jobs, came)

@@ -75,6 +75,11 @@ class Orders:
         """In the ledger before it is read."""
         await self._do(lambda: self.book.accepted([row.ref for row in rows], task_id))
 
+    async def lost(self, rows: Sequence[TaskRow]) -> None:
+        """Their answer did not come: from now on they may still turn up."""
+        now = self.run.clock()
+        await self._do(lambda: self.book.lost([row.ref for row in rows], now))
+
     async def close(self, rows: Sequence[TaskRow], state: str) -> None:
         """They have come to this."""
         await self._do(lambda: self.book.close([row.ref for row in rows], state))

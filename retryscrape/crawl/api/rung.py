@@ -99,18 +99,8 @@ class Api:
         async with self._room:
             row, paid, look, found = await self._bought(job)
         request.meta[BOUGHT] = Purchase(task=row.ref)
-        if look is Look.LOST:
-            await self.orders.close([row], "lost")
-            raise ApiFault(Outcome.API_ERROR, "lost: the scraping API does not know its task")
-        if look is Look.AGAIN:
-            seconds = f"{self.provider.deadline:g} s"
-            raise ApiFault(
-                Outcome.NO_RESULT, f"no result of the scraping API within {seconds}; it stays open"
-            )
-        await self.orders.hand_out(row)
-        if found is None:
-            raise ApiFault(Outcome.API_ERROR, "failed: absent from the results of its batch")
-        return self._answer(request, job, row, found, paid)
+        result = await self._ended(row, look, found)
+        return self._answer(request, job, row, result, paid)
 
     # --- buy, or read what was bought ------------------------------------------
 
@@ -165,6 +155,21 @@ class Api:
         return await self.buyer.buy(job)
 
     # --- what was bought -------------------------------------------------------
+
+    async def _ended(self, row: TaskRow, look: Look, found: Bought | None) -> Bought:
+        """The result, as far as there is one; its order has come to its end."""
+        if look is Look.LOST:
+            await self.orders.close([row], "lost")
+            raise ApiFault(Outcome.API_ERROR, "lost: the scraping API does not know its task")
+        if look is Look.AGAIN:
+            seconds = f"{self.provider.deadline:g} s"
+            raise ApiFault(
+                Outcome.NO_RESULT, f"no result of the scraping API within {seconds}; it stays open"
+            )
+        await self.orders.hand_out(row)
+        if found is None:
+            raise ApiFault(Outcome.API_ERROR, "failed: absent from the results of its batch")
+        return found
 
     def _answer(
         self, request: Request, job: Job, row: TaskRow, found: Bought, paid: float
