@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
+from argparse import ArgumentParser
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from scrapy.settings import Settings
 from scrapy.utils.misc import walk_modules_iter
 from scrapy.utils.test import get_crawler
 
@@ -77,9 +80,32 @@ def test_every_command_is_documented() -> None:
         module.__name__.rsplit(".", 1)[1] for module in walk_modules_iter("retryscrape.commands")
     }
     names.discard("commands")
-    shown = first_cells("commands.md")
-    documented = {re.match(r"scrapy (\w+)", cell)[1] for cell in shown}  # type: ignore[index]
-    assert documented == names
+    shown = (re.match(r"scrapy (\w+)", cell) for cell in first_cells("commands.md"))
+    assert {found[1] for found in shown if found} == names
+
+
+def own_options(name: str) -> set[str]:
+    """What a command's parser takes beyond the class of Scrapy's that it extends."""
+    made = import_module(f"retryscrape.commands.{name}").Command()
+    theirs = next(base for base in type(made).__mro__ if base.__module__.startswith("scrapy."))
+    made.settings = Settings()
+    parsers = ArgumentParser(), ArgumentParser()
+    made.add_options(parsers[0])
+    theirs.add_options(made, parsers[1])
+    mine, known = ({word for a in p._actions for word in a.option_strings} for p in parsers)
+    return mine - known
+
+
+def test_every_option_of_every_command_is_documented() -> None:
+    text = (REFERENCE / "commands.md").read_text(encoding="utf-8")
+    parts = dict(
+        re.findall(r"^### scrapy (\w+)\n(.*?)(?=^### |\Z)", text, re.MULTILINE | re.DOTALL)
+    )
+    for module in walk_modules_iter("retryscrape.commands"):
+        name = module.__name__.rsplit(".", 1)[1]
+        if name != "commands":
+            shown = set(re.findall(r"^\| `(-[\w-]+)", parts.get(name, ""), re.MULTILINE))
+            assert shown == own_options(name), name
 
 
 def test_every_meta_key_is_documented() -> None:
