@@ -25,9 +25,7 @@ class Score:
     price: float
 
 
-def score(
-    web: WebHandle, world: Built, found: dict[str, str], seconds: float, cpu: float
-) -> Score:
+def score(web: WebHandle, world: Built, found: dict[str, str], seconds: float, cpu: float) -> Score:
     """``found`` maps URLs to the digest of what a tool took for their page."""
     attempts = size = 0
     price = 0.0

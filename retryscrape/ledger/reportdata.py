@@ -93,7 +93,7 @@ def report_data(
         batch = connection.execute(select(batches).where(batches.c.batch_id == batch_id)).first()
         if batch is None:
             return None
-        history = sums.history(connection, batch_id)
+        history, timeline = sums.history(connection, batch_id)
         summed = _summed(connection, batch_id, history)
         rows = sums.residue(connection, batch_id, residue)
         next_due = sums.next_due(connection, batch_id, now)
@@ -110,6 +110,7 @@ def report_data(
         parked=ledger.parked(batch_id, now),
         next_due=None if next_due is None else iso(next_due),
         jobs=jobs,
+        timeline=timeline,
         rerun=_rerun(jobs),
         suspects=suspects_of(jobs),
         redrives=[asdict(row) for row in ledger.redrives_of(batch_id)],
@@ -150,7 +151,6 @@ def _summed(
         "rungs": sums.fold(history, "rung"),
         "exits": sums.with_health(connection, by_exit[:TOP_EXITS]),
         "exits_total": len(by_exit),
-        "timeline": sums.timeline(connection, batch_id),
     }
 
 
