@@ -36,7 +36,8 @@ class Bench:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, site: Site, **options: Any) -> None:
         self.loop, self.site = loop, site
-        self.crawler = get_crawler()
+        checked = options.get("verify_tls", True)
+        self.crawler = get_crawler(settings_dict={"DOWNLOAD_VERIFY_CERTIFICATES": checked})
         own = BrowserOptions.from_settings(self.crawler.settings, waits=WAITS, **options)
         self.browser = Browser(self.crawler, own, challenged=challenged)
 
@@ -445,8 +446,8 @@ def test_bytes_are_what_the_exit_carried(
         own_bench.fetch(request, proxy=exit_of(proxy))
         total += request.meta["retryscrape_bytes"]
     carried = sum(c["received"] + c["sent"] for c in hostile.connections("auth1")) - before
-    # Chromium does not tell of handshakes on connections that it then did not use
-    assert total == pytest.approx(carried, rel=0.01 if scheme == "http" else 0.06)
+    # Chromium tells nowhere of handshakes on connections that it then did not use
+    assert total == pytest.approx(carried, rel=0.01 if scheme == "http" else 0.03)
 
 
 @pytest.mark.parametrize(

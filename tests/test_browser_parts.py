@@ -155,6 +155,8 @@ def test_settings_of_the_user_win() -> None:
     launch = launch_options(settings)
     assert launch["executable_path"] == "/x"
     assert launch["args"][0] == "--mine"
+    assert "--ignore-certificate-errors" in launch["args"]
+    assert "--ignore-certificate-errors" not in launch_options(Settings())["args"]
     assert launch["handle_sigint"] is False
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from retryscrape.crawl.browser.errors import launch_sentence
 from retryscrape.crawl.browser.executable import INSTALL, executable, unavailable
+from retryscrape.crawl.browser.options import verify_tls
 from retryscrape.crawl.browser.processes import Process, drivers, kill, tree
 from retryscrape.crawl.faults import At, FetchError
 
@@ -197,7 +198,9 @@ def launch_options(settings: BaseSettings) -> dict[str, Any]:
     for name in ("handle_sigint", "handle_sigterm", "handle_sighup"):
         options.setdefault(name, False)
     args = list(options.get("args") or ())
-    options["args"] = args + [arg for arg in ARGS if arg not in args]
+    # Playwright's own switch drops the first connection to each host, and makes another
+    unchecked = () if verify_tls(settings) else ("--ignore-certificate-errors",)
+    options["args"] = args + [arg for arg in (*ARGS, *unchecked) if arg not in args]
     return options
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -47,12 +47,24 @@ class Record(Protocol):
 
 
 class Gate:
-    """``max_size`` bounds a document's bytes (0: no bound)."""
+    """``max_size`` bounds a document's bytes (0: no bound); ``login`` is what the exit is told.
+
+    Playwright logs in at proxies itself, but some Chromiums (150) ask the session that was
+    opened last, which is ours.
+    """
 
     def __init__(
-        self, session: CDPSession, record: Record, *, abort_types: tuple[str, ...], max_size: int
+        self,
+        session: CDPSession,
+        record: Record,
+        *,
+        abort_types: tuple[str, ...],
+        max_size: int,
+        login: tuple[str, str] | None = None,
     ) -> None:
         self.aborted = 0
+        self._login = login
+        self._told: set[str] = set()
         self._session = session
         self._record = record
         self._abort_types = abort_types
@@ -67,9 +79,22 @@ class Gate:
         patterns += [{"resourceType": kind} for kind in self._abort_types]
         if "Image" in self._abort_types:
             patterns.append({"resourceType": "Other", "urlPattern": "*/favicon.ico"})
-        if override:
+        if override or self._login:  # who does not see the request is not asked for a login
             patterns.append({"resourceType": "Document", "requestStage": "Request"})
-        await self._session.send("Fetch.enable", {"patterns": patterns})
+        asks = {"handleAuthRequests": self._login is not None}
+        await self._session.send("Fetch.enable", {"patterns": patterns, **asks})
+
+    def login_asked(self, event: dict[str, Any]) -> None:
+        """Somebody wants a login: the exit is told once for each request, a target never."""
+        answer: dict[str, str] = {"response": "Default"}
+        key = event["requestId"]
+        if self._login and event.get("authChallenge", {}).get("source") == "Proxy":
+            user, password = self._login
+            answer = {"response": "ProvideCredentials", "username": user, "password": password}
+            if key in self._told:
+                answer = {"response": "CancelAuth"}
+            self._told.add(key)
+        self._do(self._send("Fetch.continueWithAuth", event, authChallengeResponse=answer))
 
     def paused(self, event: dict[str, Any]) -> None:
         """A request, or the answer to one, waits for a decision."""
@@ -80,6 +105,9 @@ class Gate:
         else:
             self.aborted += 1
             work = self._fail(event, "BlockedByClient")
+        self._do(work)
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

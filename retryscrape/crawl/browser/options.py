@@ -81,7 +81,7 @@ class BrowserOptions:
         values: dict[str, Any] = {
             "max_contexts": settings.getint("PLAYWRIGHT_MAX_CONTEXTS") or CONTEXTS,
             "user_agent": _user_agent(settings),
-            "verify_tls": _verify_tls(settings),
+            "verify_tls": verify_tls(settings),
             "max_size": settings.getint("DOWNLOAD_MAXSIZE"),
             "context_kwargs": dict(settings.getdict("PLAYWRIGHT_CONTEXTS").get("default", {})),
         }
@@ -99,7 +99,7 @@ def _user_agent(settings: BaseSettings) -> str | None:
     return settings.get("USER_AGENT") or None
 
 
-def _verify_tls(settings: BaseSettings) -> bool:
+def verify_tls(settings: BaseSettings) -> bool:
     """Whether certificates are checked: yes, unless somebody said no. Scrapy's own default is
     no; here strangers' proxies are in between."""
     name = "DOWNLOAD_VERIFY_CERTIFICATES"

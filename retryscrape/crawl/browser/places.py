@@ -38,6 +38,8 @@ class Place:
     context: BrowserContext
     key: Key
     seen: set[str] = field(default_factory=set)
+    #: connections that its tabs have used, by Chromium's numbers
+    connections: set[int] = field(default_factory=set)
 
 
 class Places:
@@ -102,7 +104,14 @@ class Places:
         page = await place.context.new_page()
         session = await place.context.new_cdp_session(page)
         options = self._options
-        tab = Tab(page, Wire(session, abort_types=options.abort_types, max_size=options.max_size))
+        wire = Wire(
+            session,
+            abort_types=options.abort_types,
+            max_size=options.max_size,
+            connections=place.connections,
+            login=_login(place.key[0]),
+        )
+        tab = Tab(page, wire)
 
         def crashed(_: Any) -> None:
             tab.crashed = True
@@ -129,6 +138,12 @@ class Places:
             await route.abort()
         else:
             await route.fallback()
+
+
+def _login(proxy: BrowserProxy | None) -> tuple[str, str] | None:
+    if proxy is None or proxy.username is None:
+        return None
+    return proxy.username, proxy.password or ""
 
 
 def proxy_kwargs(proxy: BrowserProxy) -> dict[str, str]:

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 #: Requests that bring content by script; others need not be waited for.
 SCRIPTED = frozenset({"XHR", "Fetch", "Script"})
-#: Bytes of a request's first line but for its URL, and of CONNECT and the TLS handshake
-#: (measured at a proxy: 2,400 resumed, 3,200 new; Chromium tells only that there was one).
-_LINE, _HANDSHAKE = 17, 3000
+#: Bytes of a request's first line but for its URL; of CONNECT and the TLS handshake of a new
+#: connection (measured at a proxy; Chromium tells only which connection was used); of the TLS
+#: records around a request and its answer.
+_LINE, _HANDSHAKE, _RECORDS = 17, 3320, 44
 
 
 @dataclass(slots=True)
@@ -36,19 +37,27 @@ class _Flight:
 
 
 class Wire:
-    """``max_size`` bounds a document's bytes (0: no bound)."""
+    """``max_size`` bounds a document's bytes (0: no bound); ``connections`` are those that the
+    tabs of the same context have used."""
 
     def __init__(
-        self, session: CDPSession, *, abort_types: tuple[str, ...], max_size: int = 0
+        self,
+        session: CDPSession,
+        *,
+        abort_types: tuple[str, ...],
+        max_size: int = 0,
+        connections: set[int] | None = None,
+        login: tuple[str, str] | None = None,
     ) -> None:
         self.session = session
+        self._connections = set() if connections is None else connections
         self.documents: list[Document] = []
         self.redirects: list[Document] = []
         self.committed = ""
         self.failures: dict[str, str] = {}
         self.too_large = False
         self.frame = ""
-        self._gate = Gate(session, self, abort_types=abort_types, max_size=max_size)
+        self._gate = Gate(session, self, abort_types=abort_types, max_size=max_size, login=login)
         self._max_size = max_size
         self._bytes = 0
         self._flights: dict[str, _Flight] = {}
@@ -59,6 +68,7 @@ class Wire:
         """Start listening."""
         handlers: dict[str, Callable[[dict[str, Any]], None]] = {
             "Fetch.requestPaused": self._gate.paused,
+            "Fetch.authRequired": self._gate.login_asked,
             "Network.requestWillBeSent": self._sent,
             "Network.requestWillBeSentExtraInfo": self._sent_headers,
             "Network.responseReceived": self._received,
@@ -192,8 +202,17 @@ class Wire:
         response = event["response"]
         if flight := self._flights.get(event["requestId"]):
             flight.received += int(response.get("encodedDataLength") or 0)
-        if not response.get("connectionReused", True) and response["url"].startswith("https:"):
-            self._bytes += _HANDSHAKE
+        if response["url"].startswith("https:"):
+            self._bytes += self._sealing(int(response.get("connectionId") or 0))
+
+    def _sealing(self, connection: int) -> int:
+        """Bytes of TLS. Not by ``connectionReused``: one that was opened ahead counts there as
+        used before. One that never carries a request is told of nowhere."""
+        if not connection:
+            return 0
+        new = connection not in self._connections
+        self._connections.add(connection)
+        return _RECORDS + (_HANDSHAKE if new else 0)
 
     def _data(self, event: dict[str, Any]) -> None:
         if flight := self._flights.get(event["requestId"]):
