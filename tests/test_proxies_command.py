@@ -83,6 +83,20 @@ def test_a_line_that_is_no_proxy_is_named_by_its_number_alone(tmp_path: Path) ->
     assert "s3cr3t" not in done.stdout + done.stderr
 
 
+def test_without_a_url_proxies_are_only_connected_to(web: WebHandle, tmp_path: Path) -> None:
+    """No site hears of a proxy that the user did not name."""
+    file = tmp_path / "p.txt"
+    file.write_text(web.proxies("auth1", "dead") + "nosuch.invalid:80\n")
+    done = proxies("check", str(file), "--json")
+    assert done.returncode == 1
+    good, dead, unknown = json.loads(done.stdout)
+    assert good["usable"]
+    assert "cannot be reached" in dead["wrong"]
+    assert "host name is not known" in unknown["wrong"]
+    assert [one["requests"] for one in web.connections()] == [[]]
+    assert "s3cr3t" not in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [

@@ -6,6 +6,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.commandline import *  # noqa: F403
 from tests.commandline import Project, until
 from tests.hostile_fixture import *  # noqa: F403
@@ -51,6 +53,26 @@ def test_a_loop_stops_after_three_passes_of_a_row(web, project: Project) -> None
     assert again.code == 1
     assert loops(project)[1:] == [(2, "budget", 0, 1)]
     assert len(paths(web)) == 3
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "reason"),
+    [
+        ("RETRYSCRAPE_RUN_BUDGET", "2", "over_budget"),
+        ("RETRYSCRAPE_STOP", '{"target_error": 0.9, "window": 2}', "stop_rule"),
+    ],
+)
+def test_a_pass_that_stopped_itself_ends_the_loop_with_its_reason(
+    web, project: Project, setting: str, value: str, reason: str
+) -> None:
+    manifest = project.manifest("m.txt", [web.url(f"/status/500?{n}") for n in range(4)])
+    plain = {"RETRYSCRAPE_FLOOR": "0", "RETRYSCRAPE_ATTEMPTS": "1", "CONCURRENT_REQUESTS": "1"}
+    assert project.crawl(manifest, settings=plain).code == 1
+    done = project.scrapy("redrive", "m", settings={**plain, setting: value})
+    assert done.code == 1
+    assert [(why, passes) for _, why, passes, _ in loops(project)] == [(reason, 1)]
+    assert f"stopped after 1 pass ({reason}: {setting}" in done.err
+    assert len(project.feed("m")) == 4
 
 
 def test_few_rows_after_a_pass_are_left_at_the_floor(web, project: Project) -> None:

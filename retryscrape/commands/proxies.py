@@ -23,9 +23,6 @@ from retryscrape.crawl.proxyfile import ProxiesError, read_proxies
 from retryscrape.policy.proxies import ProxyList
 from retryscrape.report.proxies import exits_by_host, render_checked, render_exits
 
-#: A page that says who asked; any proxy that reaches the Internet reaches it.
-ECHO = "http://httpbin.org/ip"
-
 
 class Command(LedgerCommand):
     """Exit code of ``check``: 0 all lines are usable, 1 some are not, 2 usage."""
@@ -43,7 +40,9 @@ class Command(LedgerCommand):
         parser.add_argument("--json", action="store_true", help="print JSON")
         check = parser.add_argument_group("check")
         check.add_argument(
-            "--url", default=ECHO, help=f"page to fetch, best one that says who asked ({ECHO})"
+            "--url",
+            help="page to fetch through each proxy, best one that says who asked "
+            "(without it proxies are only connected to)",
         )
         check.add_argument("--timeout", default="15", help="seconds for each proxy (15)")
         check.add_argument("--at-once", default="32", help="proxies tried side by side (32)")
@@ -71,7 +70,7 @@ class Command(LedgerCommand):
         given = args[0] if args else Config.from_settings(self.settings).proxies
         if given is None:
             raise ConfigError("give a file, or set RETRYSCRAPE_PROXIES.")
-        if not opts.url.lower().startswith(("http://", "https://")):
+        if opts.url is not None and not opts.url.lower().startswith(("http://", "https://")):
             raise ConfigError(f"Option --url must be an http or https URL (it is {opts.url!r}).")
         seconds = _positive("--timeout", opts.timeout)
         at_once = max(1, int(_positive("--at-once", opts.at_once)))
@@ -86,7 +85,7 @@ class Command(LedgerCommand):
         return 0 if all(row.usable for row in rows) else 1
 
     async def _try(
-        self, proxies: ProxyList, url: str, seconds: float, at_once: int
+        self, proxies: ProxyList, url: str | None, seconds: float, at_once: int
     ) -> list[Checked]:
         from retryscrape.crawl.clients.asyncio_client import AsyncioClient
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import secrets
+import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -49,19 +51,23 @@ class Checked:
 async def check_proxies(
     proxies: ProxyList,
     client: Client,
-    url: str,
+    url: str | None,
     *,
     timeout: float,  # noqa: ASYNC109 -- handed on to the client, which keeps it
     at_once: int,
     told: Callable[[Checked], None] = lambda _: None,
 ) -> list[Checked]:
-    """Every line by its number. ``timeout`` is in seconds for each proxy; ``told`` is
+    """Every line by its number. Without a ``url`` proxies are only connected to: no site hears
+    of them that nobody named. ``timeout`` is in seconds for each proxy; ``told`` is
     called with each as it is done. Raises nothing for what a proxy may do."""
     places = asyncio.Semaphore(at_once)
 
     async def one(exit_: Exit) -> Checked:
         async with places:
-            found = await _check(exit_, client, url, timeout)
+            if url is None:
+                found = await _reach(exit_, timeout)
+            else:
+                found = await _check(exit_, client, url, timeout)
         told(found)
         return found
 
@@ -104,6 +110,31 @@ async def _check(exit_: Exit, client: Client, url: str, seconds: float) -> Check
         seen=seen,
         tier=exit_.tier,
         country=country,
+        wrong=wrong,
+    )
+
+
+async def _reach(exit_: Exit, seconds: float) -> Checked:
+    """Whether its port takes a connection."""
+    started = time.monotonic()
+    wrong = None
+    try:
+        async with asyncio.timeout(seconds):
+            _, writer = await asyncio.open_connection(exit_.host.strip("[]"), exit_.port)
+        writer.close()
+    except TimeoutError:
+        wrong = _AT_PROXY["timeout"].format(seconds=seconds)
+    except OSError as error:
+        known = not isinstance(error, socket.gaierror)
+        detail = os.strerror(error.errno) if known and error.errno else "unknown name"
+        wrong = _AT_PROXY["connect" if known else "dns"].format(detail=detail)
+    return Checked(
+        line=exit_.line,
+        exit=exit_.id,
+        usable=wrong is None,
+        seconds=round(time.monotonic() - started, 3) if wrong is None else None,
+        tier=exit_.tier,
+        country=exit_.country,
         wrong=wrong,
     )
 

@@ -19,7 +19,16 @@ from retryscrape.crawl.runtime import new_job_id
 from retryscrape.ledger.feed import unread, write_failures
 from retryscrape.ledger.files import write_files
 from retryscrape.ledger.records import JobRow, RedriveRow
-from retryscrape.ledger.redrive import RESUMED, Rules, Step, Stop, Worklist, next_step, pace
+from retryscrape.ledger.redrive import (
+    RESUMED,
+    Rules,
+    Step,
+    Stop,
+    Worklist,
+    next_step,
+    pace,
+    stopped_by,
+)
 from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.times import iso
 from retryscrape.ledger.worklist import worklist
@@ -105,6 +114,10 @@ class Redriver:
             if code < 0 or job.finished_at is None:
                 self.say(f"the pass died ({_death(code)}); the loop goes on")
                 self.reconcile()
+                continue
+            early = stopped_by(job.finish_reason)
+            if early is not None:
+                return early, 0
 
     def _next(self, rules: Rules) -> tuple[Worklist, Step]:
         now = time.time()
@@ -207,6 +220,12 @@ _WHY = {
     Stop.FLOOR: "fewer rows are left than RETRYSCRAPE_FLOOR",
     Stop.INTERRUPTED: "it was interrupted; the same command goes on",
     Stop.FAILED: "a pass could not start",
+    Stop.OVER_BUDGET: "RETRYSCRAPE_RUN_BUDGET is spent, and the next pass would spend it again",
+    Stop.STOP_RULE: "RETRYSCRAPE_STOP ended the pass: it was only burning money",
+    Stop.NO_EXIT: "no usable proxy was left in the pass",
+    Stop.DISK_FULL: "the disk is full",
+    Stop.LEDGER_FAILED: "the ledger cannot be written",
+    Stop.API_STOPPED: "the scraping API said stop",
 }
 
 

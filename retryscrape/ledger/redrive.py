@@ -12,7 +12,8 @@ from retryscrape.policy.outcomes import Outcome
 
 
 class Stop(StrEnum):
-    """Why a loop ended: the four rules, then what ends it from outside."""
+    """Why a loop ended: the four rules, what ends it from outside, then what stopped its last
+    pass early and would stop the next one too."""
 
     CLEAN = "clean"
     BUDGET = "budget"
@@ -20,10 +21,28 @@ class Stop(StrEnum):
     FLOOR = "floor"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
+    OVER_BUDGET = "over_budget"
+    STOP_RULE = "stop_rule"
+    NO_EXIT = "no_exit"
+    DISK_FULL = "disk_full"
+    LEDGER_FAILED = "ledger_failed"
+    API_STOPPED = "api_stopped"
 
 
 #: Loops that the same command goes on with; a killed one has no reason at all.
 RESUMED = frozenset({None, Stop.INTERRUPTED.value})
+
+#: The same words as the finish reasons of a run that stops itself.
+EARLY = frozenset(
+    {
+        Stop.OVER_BUDGET,
+        Stop.STOP_RULE,
+        Stop.NO_EXIT,
+        Stop.DISK_FULL,
+        Stop.LEDGER_FAILED,
+        Stop.API_STOPPED,
+    }
+)
 
 #: Outcomes that say nothing of the target: such a row was not given its pass.
 NOT_ASKED = frozenset({None, Outcome.NO_RESULT})
@@ -74,6 +93,11 @@ class Step:
 
     stop: Stop | None = None
     at: float = 0.0
+
+
+def stopped_by(finish_reason: str | None) -> Stop | None:
+    """The reason of a pass that stopped itself; None for one that came to its end."""
+    return Stop(finish_reason) if finish_reason in EARLY else None
 
 
 def spent_up(outcome: Outcome | None, passes: int, limit: int) -> bool:

@@ -34,7 +34,7 @@ class CheckedLike(Protocol):
     def wrong(self) -> str | None: ...
 
 
-def render_checked(rows: Sequence[CheckedLike], url: str, duplicates: int) -> str:
+def render_checked(rows: Sequence[CheckedLike], url: str | None, duplicates: int) -> str:
     """A table of all lines, and what they come to."""
     table = [("line", "proxy", "", "seconds", "seen as", "tier", "country", "what is wrong")]
     for row in rows:
@@ -53,10 +53,11 @@ def render_checked(rows: Sequence[CheckedLike], url: str, duplicates: int) -> st
     return "\n".join([*_aligned(table), "", *_sum(rows, url, duplicates)])
 
 
-def _sum(rows: Sequence[CheckedLike], url: str, duplicates: int) -> list[str]:
+def _sum(rows: Sequence[CheckedLike], url: str | None, duplicates: int) -> list[str]:
     good = [row for row in rows if row.usable]
     seen = {row.seen for row in good if row.seen}
-    text = f"{len(good)} of {len(rows)} lines are usable (asked for {url})"
+    asked = f"usable (asked for {url})" if url else "usable as far as a connection shows"
+    text = f"{len(good)} of {len(rows)} lines are {asked}"
     if duplicates:
         text += (
             f"; {duplicates} repeated {'line was' if duplicates == 1 else 'lines were'} left out"
@@ -64,6 +65,8 @@ def _sum(rows: Sequence[CheckedLike], url: str, duplicates: int) -> list[str]:
     lines = [text + "."]
     if seen:
         lines.append(f"The target saw {len(seen)} address{'' if len(seen) == 1 else 'es'}.")
+    elif good and not url:
+        lines.append("Nothing was fetched through them: --url names a page to try.")
     elif good:
         lines.append("The page did not say who asked: give --url one that does.")
     reasons = Counter(row.wrong for row in rows if row.wrong and not row.usable)
