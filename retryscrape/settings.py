@@ -11,9 +11,10 @@ ADDONS = {"retryscrape.addon.Retryscrape": 300}
 
 # Our `crawl` sets the exit code. Never registered as an entry point: that would replace
 # `crawl` in every project of the environment. Under Scrapyd (SCRAPY_PROJECT set) Scrapy's
-# own stays, which is what Scrapyd starts.
+# own stays, which is what Scrapyd starts. The module alone: the other commands come as
+# entry points, which are loaded when they are used (entries.py).
 if "SCRAPY_PROJECT" not in os.environ:
-    COMMANDS_MODULE = "retryscrape.commands"
+    COMMANDS_MODULE = "retryscrape.commands.crawl"
 
 # Politeness is a default: robots.txt is obeyed, a host gets 4 requests at once, 0.25 s apart.
 # https://docs.scrapy.org/en/latest/topics/settings.html

@@ -67,9 +67,11 @@ def test_an_accepted_batch_name_stays_below_the_output_folder(name: str) -> None
         assert name not in {".", ".."}
 
 
-def test_one_file_per_url_whatever_its_type_was_before(tmp_path) -> None:
-    store = PageStore(tmp_path)
+@pytest.mark.parametrize("runs", [1, 2])
+def test_one_file_per_url_whatever_its_type_was_before(tmp_path, runs) -> None:
+    store = PageStore(tmp_path, once=runs > 1)
     for content_type, body in (("text/html", b"old"), ("application/json", b"{}")):
+        store = PageStore(tmp_path, once=True) if runs > 1 else store
         store.write(page_path("b", "http://h.test/1", content_type), body)
     (file,) = [path for path in (tmp_path / "b" / "pages").rglob("*") if path.is_file()]
     assert (file.suffix, file.read_bytes()) == (".json", b"{}")
@@ -83,6 +85,17 @@ def test_a_folder_that_was_removed_is_made_again(tmp_path) -> None:
     (tmp_path / path).parent.rmdir()
     store.write(path, b"2")
     assert (tmp_path / path).read_bytes() == b"2"
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypatch) -> None:
+    def no_room(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("retryscrape.ledger.pages.os.write", no_room)
+    path = page_path("b", "http://h.test/1", "text/html")
+    with pytest.raises(OSError, match="No space"):
+        PageStore(tmp_path).write(path, b"1")
+    assert not list((tmp_path / path).parent.iterdir())
 
 
 def test_a_file_that_fails_half_way_leaves_the_old_one_and_nothing_else(tmp_path) -> None:

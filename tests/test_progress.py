@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from retryscrape.crawl import progress as shell
+from retryscrape.crawl.screen import Above
 from retryscrape.report.progress import Pace, Progress, sentence, span
 from tests.commandline import *  # noqa: F403
 from tests.commandline import HOME, Project, environment
@@ -130,7 +131,7 @@ def test_lines_of_the_log_are_not_broken_by_the_terminals_width(capsys) -> None:
     from rich.console import Console
 
     console = Console(stderr=True, width=20, force_terminal=True)
-    handler = logging.StreamHandler(shell.Above(console))
+    handler = logging.StreamHandler(Above(console))
     record = logging.makeLogRecord({"msg": "[bold]" + "x" * 100})
     handler.emit(record)
     assert "[bold]" + "x" * 100 + "\n" in capsys.readouterr().err

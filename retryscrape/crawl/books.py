@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -67,7 +67,16 @@ class Books:
             give_up=run.config.ledger_wait,
             on_failure=self._failed,
             on_full=self._full,
+            deliver=self._deliver,
         )
+
+    def _deliver(self, call: Callable[[], None]) -> None:
+        """On the loop; without one (it is closed, or not there yet) nobody waits there."""
+        loop = self.run.loop
+        try:
+            call() if loop is None else loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            call()
 
     @property
     def shard(self) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -55,11 +54,13 @@ class DownloadHandler:
 
     async def download_request(self, request: Request) -> Response:
         """Fetch; raises FetchError, and nothing else for what a network may do."""
-        task = asyncio.ensure_future(self._fetch(request))
+        task = asyncio.current_task()
+        assert task is not None
         self.run.downloads.add(task)
         try:
-            return await task
+            return await self._fetch(request)
         except asyncio.CancelledError:
+            task.uncancel()
             raise FetchError("cancelled", At.UNKNOWN, detail="the run was stopped") from None
         finally:
             self.run.downloads.discard(task)
@@ -72,7 +73,7 @@ class DownloadHandler:
             raise FetchError("cancelled", At.UNKNOWN, detail="its host is another worker's")
         if ticket is not None and not ticket.hops:
             # now it leaves: what it waited for in its slot belongs to no exit's time
-            request.meta[TICKET] = replace(ticket, started=self.run.clock())
+            request.meta[TICKET] = ticket.but(started=self.run.clock())
         if ticket is not None and not ticket.rung.startswith("http"):
             if ticket.rung.startswith("api") and self.run.api is not None:
                 return await self.run.api.fetch(request, ticket)

@@ -1,5 +1,5 @@
 """Scrapy's downloader, told to say two more things: where there is room, and when
-a request has left.
+a request has left. One task a request; slots, delays and signals are Scrapy's.
 
 The scheduler asks for room before it gives a request out, so that requests of a
 host that is full or in its delay stay in the scheduler and take up nothing of
@@ -9,15 +9,20 @@ another host's rate from 135 to 44 pages a second (probes.md, E).
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Callable
 from typing import Any
 
-from scrapy import Request
+from pydispatch import dispatcher
+from scrapy import Request, signals
 from scrapy.core.downloader import Downloader, Slot
+from scrapy.http import Response
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
+from retryscrape.crawl.chain import Chain
 from retryscrape.crawl.keys import API_SLOT, BROWSER_SLOT, SLOT, host_of, ticket_of
 
 #: Pages that are bought: how many at once is the rung's own matter.
@@ -41,6 +46,8 @@ class RoomyDownloader(Downloader):
     def __init__(self, crawler: Any) -> None:
         super().__init__(crawler)
         self.on_left: Callable[[Request], None] | None = None
+        self._chain = Chain(self.middleware)
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def get_slot_key(self, request: Request) -> str:
         """The user's own ``download_slot``, else the host (a redirect takes a new one)."""
@@ -102,11 +109,54 @@ class RoomyDownloader(Downloader):
         return key, slot
 
     def fetch(self, request: Request, spider: Any = None) -> Deferred[Any]:
-        deferred: Deferred[Any] = super().fetch(request)
-        deferred.addBoth(self._gone, request)
+        deferred: Deferred[Any] = Deferred()
+        self.active.add(request)
+        task = asyncio.ensure_future(self._fetch(request, deferred))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return deferred
 
-    def _gone(self, result: Any, request: Request) -> Any:
+    async def _fetch(self, request: Request, deferred: Deferred[Any]) -> None:
+        result: Any
+        try:
+            result = await self._chain.download(self._enqueue_request, request)
+        except (Exception, asyncio.CancelledError):
+            result = Failure()  # type: ignore[no-untyped-call]
+        self.active.discard(request)
         if self.on_left is not None:
             self.on_left(request)
-        return result
+        deferred.callback(result)
+
+    async def _enqueue_request(self, request: Request) -> Response:
+        key, slot = self._get_slot(request)
+        if slot.delay or slot.queue or slot.latercall or slot.free_transfer_slots() <= 0:
+            return await super()._enqueue_request(request)
+        # nothing to wait for: the request needs no place in the slot's queue, and no second task
+        request.meta[self.DOWNLOAD_SLOT] = key
+        slot.active.add(request)
+        self._say(signals.request_reached_downloader, request=request)
+        slot.lastseen = time.monotonic()
+        try:
+            return await self._download(slot, request)
+        finally:
+            slot.active.remove(request)
+
+    async def _download(self, slot: Slot, request: Request) -> Response:
+        # the order is Scrapy's: tell, then free the place, then let the next one in
+        slot.transferring.add(request)
+        try:
+            response = await self.handlers.download_request_async(request)
+            self._say(signals.response_downloaded, response=response, request=request)
+            return response
+        finally:
+            slot.transferring.remove(request)
+            if slot.queue:
+                self._process_queue(slot)
+            self._say(signals.request_left_downloader, request=request)
+
+    def _say(self, signal: object, **what: Any) -> None:
+        """Send one of Scrapy's signals. Nobody listens to most: asking costs a tenth."""
+        senders = (id(self.signals.sender), id(dispatcher.Any))
+        known = (dispatcher.connections.get(sender, ()) for sender in senders)
+        if any(signal in heard or dispatcher.Any in heard for heard in known):
+            self.signals.send_catch_log(signal=signal, spider=self.crawler.spider, **what)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable
-from dataclasses import replace
 
 from scrapy import Request
 
@@ -52,7 +51,7 @@ class ExitChooser:
         exit_ = None
         usable = self.run.usable_rung(ticket.rung)
         if usable != ticket.rung:
-            ticket = replace(ticket, rung=usable)
+            ticket = ticket.but(rung=usable)
         bought = ticket.rung.startswith("api")
         if self.run.pool is not None and OWN_PROXY not in request.meta and not bought:
             rung = parse_rung(ticket.rung)
@@ -70,7 +69,7 @@ class ExitChooser:
             return self._again(request, ticket, now + LOOK_AGAIN)
         if ticket.attempts == 0 and ticket.prior_passes == 0:
             self.run.retry_budget.first()
-        ticket = replace(ticket, exit=exit_.id if exit_ else None, started=now, reserved=price)
+        ticket = ticket.but(exit=exit_.id if exit_ else None, started=now, reserved=price)
         request.meta[TICKET] = ticket
         if bought or ticket.rung.startswith("browser"):
             # they follow redirects themselves: what they end on is the answer
@@ -96,7 +95,7 @@ class ExitChooser:
 
     def hop(self, request: Request, ticket: Ticket) -> None:
         """A redirect's next hop belongs to the attempt under way: the same exit."""
-        request.meta[TICKET] = replace(ticket, hops=ticket.hops + 1)
+        request.meta[TICKET] = ticket.but(hops=ticket.hops + 1)
         exit_ = self.run.pool.get(ticket.exit) if self.run.pool and ticket.exit else None
         if exit_ is not None:
             self._set_proxy(request, exit_)
@@ -151,7 +150,7 @@ class ExitChooser:
     def _again(request: Request, ticket: Ticket, due: float) -> Request:
         again = request.copy()
         again.dont_filter = True
-        again.meta[TICKET] = replace(ticket, not_before=due)
+        again.meta[TICKET] = ticket.but(not_before=due)
         return again
 
     def _leave_by(self, request: Request, exit_: Exit | None, host: str, now: float) -> None:

@@ -28,7 +28,7 @@ def page_item(settled: Settled, response: Response) -> PageItem:
         content_type=content_type.decode("latin-1") or None,
         fields=result.fields,
     )
-    item._result = replace(result, content_type=item.content_type)  # type: ignore[misc]
+    item._result = result  # type: ignore[misc]
     item._body = response.body  # type: ignore[misc]
     return item
 

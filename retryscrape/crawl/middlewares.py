@@ -30,6 +30,7 @@ from retryscrape.crawl.adapt import page_of, verdict_of
 from retryscrape.crawl.exits import ExitChooser
 from retryscrape.crawl.faults import FetchError, NotYet
 from retryscrape.crawl.keys import BYTES, SETTLED, SIDE, TICKET, host_of, ticket_of
+from retryscrape.crawl.lean import may_refresh
 from retryscrape.crawl.ordinary import adopt, deliver, ended, first_row, judged
 from retryscrape.crawl.runtime import NO_CHECKS, Run
 from retryscrape.crawl.scheduler import WaitingScheduler
@@ -40,7 +41,7 @@ from retryscrape.ledger.replay import KEPT_OUTCOMES
 from retryscrape.policy.classify import classify, classify_redirect
 from retryscrape.policy.decide import LOST_TO_EXITS
 from retryscrape.policy.decode import Fault, decode_body
-from retryscrape.policy.outcomes import At, Outcome, Verdict
+from retryscrape.policy.outcomes import At, Outcome, Page, Verdict
 from retryscrape.policy.ticket import Ticket
 
 logger = logging.getLogger("retryscrape")
@@ -165,11 +166,12 @@ class AttemptMiddleware(_Middleware):
         ticket = ticket_of(request)
         if ticket is None:
             return self._side(request, response)
-        verdict = self._verdict(request, response, ticket)
+        page = page_of(response, rendered=ticket.rung.startswith("browser"))
+        verdict = self._verdict(request, response, ticket, page)
         if verdict.outcome is not Outcome.BLOCKED and self._refreshes(request, response):
             return response
         if verdict.outcome is Outcome.OK:
-            verdict = self.run.suspicion.judge(ticket, verdict, page_of(response))
+            verdict = self.run.suspicion.judge(ticket, verdict, page)
         return _carry_out(self, request, response, verdict)
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
@@ -195,11 +197,10 @@ class AttemptMiddleware(_Middleware):
             return None
         raise GaveUp(settled)
 
-    def _verdict(self, request: Request, response: Response, ticket: Ticket) -> Verdict:
+    def _verdict(self, request: Request, response: Response, ticket: Ticket, page: Page) -> Verdict:
         checks = checks_of(self.run.checks if ticket.batch else NO_CHECKS, request)
         spider: Any = self.crawler.spider
         validate = getattr(spider, "validate", None) if ticket.batch else None
-        page = page_of(response, rendered=ticket.rung.startswith("browser"))
         if not ticket.batch and (checks is NO_CHECKS or request.method == "HEAD"):
             return judged(classify(page, NO_CHECKS), response.status)
         try:
@@ -212,7 +213,7 @@ class AttemptMiddleware(_Middleware):
 
     def _refreshes(self, request: Request, response: Response) -> bool:
         """Whether MetaRefreshMiddleware will follow this page to another."""
-        if not self.follows or b"refresh" not in response.body[:4096].lower():
+        if not self.follows or not may_refresh(response):
             return False
         if request.meta.get("dont_redirect") or not hasattr(response, "text"):
             return False

@@ -60,7 +60,7 @@ def adopt(run: Run, request: Request) -> Ticket:
     if ticket.rung in ladder.rungs and (request.method == "GET" or plain(ticket)):
         return ticket
     rung = next((rung for rung in ladder.rungs if ladder.usable(rung)), ladder.rungs[0])
-    return replace(ticket, rung=rung, start_rung=rung)
+    return ticket.but(rung=rung, start_rung=rung)
 
 
 def plain(ticket: Ticket) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from scrapy.crawler import Crawler
@@ -49,12 +50,12 @@ class LedgerPipeline:
         worker = self.run.worker
         if worker is not None and not await worker.may_write(result.host):
             raise DropItem("its row is another worker's now", log_level="DEBUG")
-        future = self.run.books.writer.submit(result, page=page)
-        try:
-            written: Result = await asyncio.wrap_future(future)
-        except LedgerError as error:
+        future: asyncio.Future[Result | LedgerError] = asyncio.get_running_loop().create_future()
+        self.run.books.writer.hand_over(result, page, partial(_resolve, future))
+        written = await future
+        if isinstance(written, LedgerError):
             # The run stops with this sentence: not a traceback for each page under way.
-            raise DropItem(str(error), log_level="DEBUG") from None
+            raise DropItem(str(written), log_level="DEBUG") from None
         self._said(written)
         if isinstance(item, PageItem):
             if written.status is not Status.SUCCESS:
@@ -80,6 +81,11 @@ class LedgerPipeline:
             mask_url(row.url),
             extra=None if row.reason else _MASKED,
         )
+
+
+def _resolve(future: asyncio.Future[Any], value: object) -> None:
+    if not future.done():  # a stop may have cancelled it
+        future.set_result(value)
 
 
 def _no_result(row: Result, reason: str, at: str) -> Result:

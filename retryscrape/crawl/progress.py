@@ -10,16 +10,17 @@ import atexit
 import logging
 import sys
 import time
+from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.text import Text
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from retryscrape.crawl.runtime import Run
 from retryscrape.report.progress import Pace, Progress, sentence
+
+if TYPE_CHECKING:
+    from retryscrape.crawl.screen import Screen
 
 logger = logging.getLogger("retryscrape")
 
@@ -48,8 +49,12 @@ class ProgressLine:
         return line
 
     def opened(self) -> None:
-        if has_terminal():
-            self._screen = Screen()
+        if sys.stderr.isatty():
+            # not before: drawing takes a twentieth of the time that a run needs to start
+            from retryscrape.crawl.screen import open_screen
+
+            self._screen = open_screen()
+        if self._screen is not None:
             atexit.register(self._screen.close)  # a second Ctrl-C closes no spider
         self._keeping = asyncio.ensure_future(self._keep())
 
@@ -102,62 +107,3 @@ class ProgressLine:
 def in_one_line(progress: Progress) -> str:
     """For a log."""
     return sentence(progress) + (f"; {progress.exits}" if progress.exits else "")
-
-
-def has_terminal() -> bool:
-    """Whether somebody looks: standard error is a terminal that can go back in a line."""
-    return sys.stderr.isatty() and not Console(stderr=True).is_dumb_terminal
-
-
-class Screen:
-    """The live line, below the log: whatever writes to the terminal goes above it."""
-
-    def __init__(self) -> None:
-        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-        self._live = Live(
-            console=console,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=sys.stdout.isatty(),
-            redirect_stderr=True,
-        )
-        stream = sys.stderr
-        self._handlers = [
-            handler
-            for handler in logging.root.handlers
-            if isinstance(handler, logging.StreamHandler) and handler.stream is stream
-        ]
-        self._live.start()
-        # Live hides the cursor; a killed process would leave the terminal without one.
-        console.show_cursor(True)
-        self._stream = stream
-        for handler in self._handlers:
-            handler.setStream(Above(console))
-
-    def show(self, progress: Progress) -> None:
-        """Draw it anew."""
-        lines = [Text(sentence(progress), style="bold", no_wrap=True, overflow="ellipsis")]
-        if progress.exits:
-            lines.append(Text(progress.exits, style="dim", no_wrap=True, overflow="ellipsis"))
-        self._live.update(Group(*lines), refresh=True)
-
-    def close(self) -> None:
-        """Take it away; the log goes on as it was."""
-        for handler in self._handlers:
-            handler.setStream(self._stream)
-        self._live.stop()
-
-
-class Above:
-    """A stream for log handlers whose lines stand above the live line, not broken by us."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    def write(self, text: str) -> int:
-        if text:
-            self._console.print(Text(text.removesuffix("\n")), soft_wrap=True)
-        return len(text)
-
-    def flush(self) -> None:
-        self._console.file.flush()

@@ -169,7 +169,7 @@ class Run:
         else:
             higher = self.ladder.next(rung)
             rung = higher if higher and self.ladder.usable(higher) else rung
-        return replace(ticket, rung=rung, start_rung=rung, request_url=request_url)
+        return ticket.but(rung=rung, start_rung=rung, request_url=request_url)
 
     # --- the browser -----------------------------------------------------------
 

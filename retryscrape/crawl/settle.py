@@ -104,7 +104,7 @@ class Settler:
         assert ticket is not None
         self.run.without_browser(why)
         self.run.spending.settle(ticket, 0.0, None, 0)
-        ticket = replace(ticket, reserved=0.0)
+        ticket = ticket.but(reserved=0.0)
         rung = self.run.ladder.lower(ticket.rung) or self.run.ladder.rungs[0]
         last = ticket.history[-1] if ticket.history else None
         if last is None:
@@ -112,7 +112,7 @@ class Settler:
                 action=Action.RETRY, outcome=Outcome.NO_RESULT, rule="no browser", rung=rung
             )
             return self._next(request, ticket, decision)
-        request.meta[TICKET] = replace(ticket, rung=last.rung, started=0.0, exit=None)
+        request.meta[TICKET] = ticket.but(rung=last.rung, started=0.0, exit=None)
         verdict = Verdict(
             outcome=last.outcome,
             http_code=last.http_code,
@@ -228,8 +228,7 @@ class Settler:
             own_wait=own_wait,
             counts=counts,
         )
-        return replace(
-            ticket,
+        return ticket.but(
             history=(*self.run.in_hindsight(ticket), past),
             total_bytes=ticket.total_bytes + ticket.bytes + size,
         )
@@ -279,8 +278,7 @@ class Settler:
         retry.priority = request.priority
         # a cache would give the same bad page again
         retry.meta.setdefault("dont_cache", NO_CACHE)
-        retry.meta[TICKET] = replace(
-            ticket,
+        retry.meta[TICKET] = ticket.but(
             rung=decision.rung,
             not_before=decision.not_before,
             identity=decision.identity,

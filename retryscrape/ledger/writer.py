@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 
 from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.pages import PageFile, PageStore, page_path
@@ -37,12 +38,16 @@ GIVE_UP = 20.0
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
+#: Is told how a result ended: as it was committed, or why it was not.
+End = Callable[[Result | LedgerError], None]
+
+
 @dataclass(slots=True, eq=False)
 class _Item:
     result: Result | None
     attempts: tuple[AttemptRecord, ...]
     page: PageFile | None
-    future: Future[Result]
+    end: End | None
     queued: float
     #: not to be written: the row has been a success before
     void: bool = False
@@ -65,7 +70,9 @@ class Writer:
     that cannot be written is tried again for ``give_up`` seconds, after which
     every future fails with LedgerError and ``on_failure`` is called once.
     ``on_full`` is called for each page that finds no room on the disk. Both are
-    called on the writer's thread, with a sentence.
+    called on the writer's thread, with a sentence. ``deliver`` calls a function on the
+    thread that waits for results: once a group, where a wake-up a result would cost more
+    than the result's row.
     """
 
     def __init__(
@@ -78,17 +85,20 @@ class Writer:
         give_up: float = GIVE_UP,
         on_failure: Callable[[str], None] | None = None,
         on_full: Callable[[str], None] | None = None,
+        deliver: Callable[[Callable[[], None]], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._ledger = ledger
-        self._pages = PageStore(out)
+        self._pages = PageStore(out, once=True)
         # Half of the promised delay: the other half is for the transaction itself.
         self._linger = max_delay / 2
         self._max_rows = max_rows
         self._give_up = give_up
         self._on_failure = on_failure
         self._on_full = on_full
+        self._deliver = deliver or _at_once
+        self._ended: list[tuple[End, Result | LedgerError]] = []
         self._clock = clock
         self._wall = wall
         self._changed = threading.Condition()
@@ -114,11 +124,17 @@ class Writer:
         ``no_result`` if the page could not be written), or raises LedgerError.
         Waits only when far too much is queued already.
         """
-        return self._enqueue(result, tuple(attempts), page)
+        future: Future[Result] = Future()
+        self._enqueue(result, tuple(attempts), page, partial(_settle, future))
+        return future
+
+    def hand_over(self, result: Result, page: PageFile | None, end: End) -> None:
+        """The same for a caller that is told on the thread of ``deliver``."""
+        self._enqueue(result, (), page, end)
 
     def attempt(self, record: AttemptRecord) -> None:
         """Hand over an attempt of a URL that goes on."""
-        self._enqueue(None, (record,), None)
+        self._enqueue(None, (record,), None, None)
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until all that was handed over is settled; false if ``timeout`` ran out."""
@@ -143,18 +159,22 @@ class Writer:
         result: Result | None,
         attempts: tuple[AttemptRecord, ...],
         page: PageFile | None,
-    ) -> Future[Result]:
-        item = _Item(result, attempts, page, Future(), self._clock())
+        end: End | None,
+    ) -> None:
+        item = _Item(result, attempts, page, end, self._clock())
         with self._changed:
-            self._changed.wait_for(self._has_room)
+            if not self._has_room():
+                self._changed.wait_for(self._has_room)
             if self.failure or self._closing:
-                item.future.set_exception(LedgerError(self.failure or "the ledger is closed"))
-                return item.future
+                if end is not None:
+                    end(LedgerError(self.failure or "the ledger is closed"))
+                return
             self._items.append(item)
             self._bytes += item.size
             self._unsettled += 1
-            self._changed.notify_all()
-        return item.future
+            # the thread waits for the first, or for enough of them; else the clock wakes it
+            if len(self._items) in (1, self._max_rows) or self._hurry:
+                self._changed.notify_all()
 
     def _has_room(self) -> bool:
         return bool(self.failure or self._closing) or (
@@ -165,8 +185,9 @@ class Writer:
         while group := self._next_group():
             try:
                 self._settle(group)
-            except Exception as error:  # a fault of ours must not leave futures open for ever
+            except Exception as error:  # a fault of ours must not leave anybody waiting for ever
                 self._fail(group, f"the ledger's writer failed: {error!r}")
+            self._tell()
             with self._changed:
                 self._unsettled -= len(group)
                 self._last_commit = self._clock()
@@ -224,7 +245,7 @@ class Writer:
                 self._commit([item])
                 self._done(item)
             except LedgerError as error:
-                item.future.set_exception(error)
+                self._end(item, error)
                 if not error.row_fault:
                     return self._fail(group, str(error))
         return None
@@ -235,15 +256,24 @@ class Writer:
             self.failure = self.failure or sentence
             self._changed.notify_all()
         for item in group:
-            if not item.future.done():
-                item.future.set_exception(LedgerError(sentence))
+            self._end(item, LedgerError(sentence))
         if first and self._on_failure:
             self._on_failure(sentence)
 
-    @staticmethod
-    def _done(item: _Item) -> None:
-        if item.result and not item.future.done():
-            item.future.set_result(item.result)
+    def _done(self, item: _Item) -> None:
+        if item.result is not None:
+            self._end(item, item.result)
+
+    def _end(self, item: _Item, value: Result | LedgerError) -> None:
+        if item.end is not None:
+            self._ended.append((item.end, value))
+            item.end = None
+
+    def _tell(self) -> None:
+        """Tell all who wait for the group, in one call on their thread."""
+        ended, self._ended = self._ended, []
+        if ended:
+            self._deliver(partial(_tell_all, ended))
 
     def _store_pages(self, group: list[_Item]) -> None:
         """Write the pages of a group, each once; leave out rows that have a page already."""
@@ -289,3 +319,19 @@ def _without_page(result: Result, error: OSError, at: str) -> Result:
         reason=f"the page could not be written: {error.strerror or type(error).__name__}",
         last_error_at=at,
     )
+
+
+def _settle(future: Future[Result], value: Result | LedgerError) -> None:
+    if isinstance(value, LedgerError):
+        future.set_exception(value)
+    else:
+        future.set_result(value)
+
+
+def _tell_all(ended: list[tuple[End, Result | LedgerError]]) -> None:
+    for end, value in ended:
+        end(value)
+
+
+def _at_once(call: Callable[[], None]) -> None:
+    call()

@@ -15,6 +15,7 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
 from twisted.python.failure import Failure
 
 from retryscrape.crawl.drain import Drain
@@ -25,6 +26,16 @@ from retryscrape.crawl.runtime import Run
 from retryscrape.crawl.settle import Settler
 
 logger = logging.getLogger("retryscrape")
+
+#: Scrapy's spider middlewares that have nothing to do where only pages come out.
+_IDLE = (
+    "scrapy.spidermiddlewares.start.StartSpiderMiddleware",
+    "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware",
+    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware",
+    "scrapy.spidermiddlewares.depth.DepthMiddleware",
+    "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware",
+    "retryscrape.crawl.ordinary.OrdinaryMiddleware",
+)
 
 
 class ManifestSpider(Spider):
@@ -53,6 +64,18 @@ class ManifestSpider(Spider):
         super().update_settings(settings)
         if not settings.getpriority("CONCURRENT_ITEMS"):
             settings.set("CONCURRENT_ITEMS", 1, priority="addon")
+        if cls.parse is ManifestSpider.parse:
+            cls._leave_out_the_idle(settings)
+
+    @staticmethod
+    def _leave_out_the_idle(settings: BaseSettings) -> None:
+        """Pages only: no callback yields a request or an item that Scrapy's own spider
+        middlewares would look at, and each costs steps of a generator on every page."""
+        name = "SPIDER_MIDDLEWARES"
+        for path in _IDLE:
+            settings.setdefault_in_component_priority_dict(name, load_object(path), None)
+        # CrawlerProcess puts the project's value in again, at the project's priority
+        settings.set(name, settings.getdict(name), priority="spider")
 
     def validate(self, response: Response) -> str | None:
         """Say why a page is not good enough, or return None.
@@ -68,7 +91,10 @@ class ManifestSpider(Spider):
 
     def make_request(self, url: str, fields: Mapping[str, Any]) -> Request:
         """The request for one line of the manifest; ``fields`` are its other columns."""
-        return Request(url, callback=self.handle_page, errback=self.handle_failure)
+        # a method of its own where nobody's parse() has a say: no generator to step through
+        plain = type(self).parse is ManifestSpider.parse
+        callback = self.handle_plain_page if plain else self.handle_page
+        return Request(url, callback=callback, errback=self.handle_failure)
 
     async def start(self) -> AsyncIterator[Any]:
         if self.run.books is None:
@@ -88,6 +114,10 @@ class ManifestSpider(Spider):
             yield no_result(settled, f"parse() failed: {type(error).__name__}: {error}")
             raise
         yield page_item(settled, response)
+
+    def handle_plain_page(self, response: Response) -> tuple[Any, ...]:
+        """The same for spiders without a ``parse`` of their own."""
+        return (page_item(response.meta[SETTLED], response),)
 
     async def handle_failure(self, failure: Failure) -> AsyncIterator[Any]:
         """The errback: a failure that is settled, or an error that passed by our middlewares."""

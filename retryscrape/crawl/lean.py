@@ -1,0 +1,112 @@
+"""Scrapy's own components with a shorter way for what is ordinary; the rest is Scrapy's.
+
+Each takes the place of its parent, where the project has not put its hand on that place
+(addon.py). What each saves was read off a profile (docs/performance.md).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
+from scrapy.downloadermiddlewares.redirect import MetaRefreshMiddleware
+from scrapy.downloadermiddlewares.stats import DownloaderStats
+from scrapy.http import Response
+from scrapy.logformatter import LogFormatter
+from scrapy.statscollectors import MemoryStatsCollector
+
+from retryscrape.crawl.keys import BYTES
+
+#: How far Scrapy looks for a refresh, in characters, and so do we, in bytes with room for tags.
+_REFRESH_HEAD = 4 * 4096
+
+
+class LeanStats(MemoryStatsCollector):
+    """Scrapy's looks every name up three times, for a deprecated argument."""
+
+    __getattribute__ = object.__getattribute__
+
+
+class LeanCookies(CookiesMiddleware):
+    """An empty jar and an answer without a cookie need no cookie machinery."""
+
+    def process_request(
+        self, request: Request, spider: Spider | None = None
+    ) -> Request | Response | None:
+        if request.meta.get("dont_merge_cookies", False):
+            return None
+        jar = self.jars[request.meta.get("cookiejar")]
+        if not request.cookies and not jar._cookies:
+            request.headers.pop(b"Cookie", None)
+            return None
+        return super().process_request(request)
+
+    def process_response(
+        self, request: Request, response: Response, spider: Spider | None = None
+    ) -> Request | Response:
+        if b"Set-Cookie" not in response.headers:
+            return response
+        return super().process_response(request, response)
+
+
+class LeanMetaRefresh(MetaRefreshMiddleware):
+    """A page without the word is not decoded to look for it."""
+
+    def process_response(
+        self, request: Request, response: Response, spider: Spider | None = None
+    ) -> Request | Response:
+        return super().process_response(request, response) if may_refresh(response) else response
+
+
+def may_refresh(response: Response) -> bool:
+    """Whether the page's beginning has the word ``refresh``, or an encoding that hides it."""
+    head = response.body[:_REFRESH_HEAD]
+    return b"refresh" in head.lower() or b"\0" in head
+
+
+class LeanDownloaderStats(DownloaderStats):
+    """Bytes as they went over the wire, where our client counted them: both ways of one
+    download are then in ``downloader/response_bytes``' place, less what Scrapy would send."""
+
+    def process_request(
+        self, request: Request, spider: Spider | None = None
+    ) -> Request | Response | None:
+        self.stats.inc_value("downloader/request_count")
+        self.stats.inc_value(f"downloader/request_method_count/{request.method}")
+        self.stats.inc_value("downloader/request_bytes", _size_of(request))
+        return None
+
+    def process_response(
+        self, request: Request, response: Response, spider: Spider | None = None
+    ) -> Request | Response:
+        carried = request.meta.get(BYTES)
+        if not carried:
+            return super().process_response(request, response)
+        self.stats.inc_value("downloader/response_count")
+        self.stats.inc_value(f"downloader/response_status_count/{response.status}")
+        self.stats.inc_value("downloader/response_bytes", max(0, carried - _size_of(request)))
+        return response
+
+
+def _size_of(request: Request) -> int:
+    """Bytes of the request in HTTP/1.1: its line, its headers and its body."""
+    headers = sum(
+        len(name) + len(value) + 4 for name, values in request.headers.items() for value in values
+    )
+    return len(request.method) + len(request.url) + 13 + headers + 2 + len(request.body)
+
+
+class LeanLogFormatter(LogFormatter):
+    """Scrapy makes a record for each page and item at DEBUG, also where no handler takes it."""
+
+    def crawled(self, request: Request, response: Response, spider: Spider) -> Any:
+        return super().crawled(request, response, spider) if _heard() else None
+
+    def scraped(self, item: Any, response: Any, spider: Spider) -> Any:
+        return super().scraped(item, response, spider) if _heard() else None
+
+
+def _heard() -> bool:
+    return any(handler.level <= logging.DEBUG for handler in logging.root.handlers)
