@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 JOBS   ?= 2
 
-.PHONY: bench-browser bench-exits bench-exits-simulated demo test chaos check format system clean
+.PHONY: bench bench-browser bench-exits bench-exits-simulated demo test chaos check format system clean
 
 demo: $(VENV)/.ready
 	$(VENV)/bin/scrapy demo
@@ -51,6 +51,9 @@ bench-browser: $(VENV)/.ready-dev system
 
 # Other tools live in a set-up of their own: what they bring would change what we measure and test.
 BENCH := $(VENV)-bench
+bench: $(BENCH)/.ready
+	$(BENCH)/bin/python -m benchmarks.throughput $(ARGS)
+
 bench-exits: $(BENCH)/.ready
 	$(BENCH)/bin/python -m benchmarks.exits $(ARGS)
 

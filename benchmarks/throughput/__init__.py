@@ -1,0 +1,1 @@
+"""``make bench``: this project, bare Scrapy and Crawlee at the same pages, in one run."""
