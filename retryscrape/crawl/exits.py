@@ -130,7 +130,7 @@ class ExitChooser:
             request.headers.pop(b"Proxy-Authorization", None)
         pool.done(exit_.id, host_of(request), self.run.clock(), Signal.NEUTRAL)
         if ticket is not None:
-            request.meta[TICKET] = replace(ticket, exit=None)
+            request.meta[TICKET] = ticket.but(exit=None)
         else:
             del request.meta[SIDE]
 
