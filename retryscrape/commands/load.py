@@ -11,9 +11,10 @@ from scrapy.utils.conf import arglist_to_dict
 from retryscrape.command import LedgerCommand
 from retryscrape.crawl.arguments import ArgumentError, Arguments
 from retryscrape.crawl.loading import Load
-from retryscrape.crawl.runtime import iso, new_job_id
+from retryscrape.crawl.runtime import new_job_id
 from retryscrape.ledger.lock import BatchBusyError
 from retryscrape.ledger.pages import check_batch_name
+from retryscrape.ledger.times import iso
 from retryscrape.manifest.read import ManifestError
 
 

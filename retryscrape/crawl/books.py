@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retryscrape.crawl.patience import insist
-from retryscrape.crawl.runtime import Run, UsageProblem, iso
+from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.spending import unpaid
 from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.files import write_files
@@ -25,6 +25,7 @@ from retryscrape.ledger.lock import BatchBusyError, BatchLock
 from retryscrape.ledger.pages import PageStore, page_path
 from retryscrape.ledger.records import BatchInfo, Counts, ExitRow, HostRow, Result
 from retryscrape.ledger.store import Ledger
+from retryscrape.ledger.times import iso
 from retryscrape.ledger.writer import Writer
 from retryscrape.manifest.read import batch_name, open_manifest, read_rows
 from retryscrape.policy.exit_rows import ExitRow as PoolRow

@@ -28,11 +28,12 @@ from retryscrape.crawl.keys import (
     host_of,
     ticket_of,
 )
-from retryscrape.crawl.runtime import Run, UsageProblem, iso
+from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.settle import GaveUp, Settled
 from retryscrape.crawl.wishes import ladder_of
 from retryscrape.ledger.pages import PageFile, check_batch_name
 from retryscrape.ledger.records import Result
+from retryscrape.ledger.times import iso
 from retryscrape.policy.ladder import parse_rung
 from retryscrape.policy.outcomes import ErrorClass, Outcome, Status, Verdict
 from retryscrape.policy.redact import mask_url

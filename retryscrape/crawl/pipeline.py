@@ -11,12 +11,13 @@ from typing import Any
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 
-from retryscrape.crawl.runtime import Run, iso
+from retryscrape.crawl.runtime import Run
 from retryscrape.crawl.secrets import MASKED
 from retryscrape.items import FailureItem, PageItem
 from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.pages import PageFile
 from retryscrape.ledger.records import Result
+from retryscrape.ledger.times import iso
 from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
 from retryscrape.policy.redact import mask_url
 

@@ -32,6 +32,7 @@ from retryscrape.crawl.suspicion import Suspicion
 from retryscrape.crawl.theirbrowser import TheirBrowser
 from retryscrape.crawl.wishes import limits_of
 from retryscrape.ledger.records import AttemptRecord, Result
+from retryscrape.ledger.times import iso
 from retryscrape.policy.attribution import doubtful, in_hindsight, shown_twice, signal_for
 from retryscrape.policy.backoff import Backoff, Jitter
 from retryscrape.policy.budget import RetryBudget
@@ -58,12 +59,6 @@ logger = logging.getLogger("retryscrape")
 
 class UsageProblem(Exception):
     """The run must not start: exit code 2. The message is one sentence."""
-
-
-def iso(now: float) -> str:
-    """Epoch seconds as ISO 8601 UTC with ``Z``, to the millisecond."""
-    text = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
 
 
 def new_job_id() -> str:

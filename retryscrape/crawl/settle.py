@@ -23,10 +23,11 @@ from retryscrape.crawl.keys import (
     host_of,
     ticket_of,
 )
-from retryscrape.crawl.runtime import Run, iso
+from retryscrape.crawl.runtime import Run
 from retryscrape.crawl.spending import unpaid
 from retryscrape.crawl.wishes import ladder_of, limits_of, refused_retry, retries_of
 from retryscrape.ledger.records import AttemptRecord, Result
+from retryscrape.ledger.times import iso
 from retryscrape.policy import retry_after
 from retryscrape.policy.attribution import attribute
 from retryscrape.policy.decide import Action, Decision, Scene, decide

@@ -34,6 +34,10 @@ KEYS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
+#: Most requests wish for nothing.
+_WISHES = frozenset(KEYS)
+
+
 def wish(request: Request, name: str) -> Any:
     """The checked value of ``meta["retryscrape_NAME"]``, or None. A wrong one is said and left."""
     key = f"retryscrape_{name}"
@@ -50,6 +54,8 @@ def wish(request: Request, name: str) -> Any:
 
 def limits_of(run_limits: Limits, request: Request) -> Limits:
     """The limits of this request."""
+    if _WISHES.isdisjoint(request.meta):
+        return run_limits
     wishes = {name: wish(request, name) for name in _LIMITS}
     given = {name: value for name, value in wishes.items() if value is not None}
     return replace(run_limits, **given) if given else run_limits
@@ -57,6 +63,8 @@ def limits_of(run_limits: Limits, request: Request) -> Limits:
 
 def checks_of(run_checks: Checks, request: Request) -> Checks:
     """What a good page of this request must show."""
+    if _WISHES.isdisjoint(request.meta):
+        return run_checks
     wishes = {name: wish(request, name) for name in _CHECKS}
     given = {name: value for name, value in wishes.items() if value is not None}
     return replace(run_checks, **given) if given else run_checks
@@ -64,6 +72,8 @@ def checks_of(run_checks: Checks, request: Request) -> Checks:
 
 def ladder_of(ladder: Ladder, request: Request) -> Ladder:
     """The rungs that this request may use; what is not on the run's ladder is not there."""
+    if _WISHES.isdisjoint(request.meta):
+        return ladder
     rungs = wish(request, "ladder")
     if rungs is None:
         return ladder
