@@ -39,8 +39,9 @@ class Till:
         """Orders of each URL that were ``submitting`` when a kill came."""
         return Counter(self.under_way.values())
 
-    def orders(self) -> int:
-        return int(self.web.api()["seen"].get("made", 0))
+    def paid(self) -> int:
+        """Pages on the bill."""
+        return sum(self.web.api()["bill"].values())
 
     def after(self) -> None:
         """Every payment is in the ledger, or its row is ``submitting``."""
@@ -87,10 +88,10 @@ def test_kill_9_at_any_moment_pays_for_nothing_twice(
 
 def _killed(rng: random.Random, till: Till, project: Project, manifest: str, settings) -> bool:
     """Start the same command, kill it at a random moment; whether it was still running."""
-    before = till.orders()
+    before = till.paid()
     crawl = project.start("crawl", "pages", "-a", f"manifest={manifest}", settings=settings)
     wanted = before + rng.randint(1, PER_KILL)
-    until(lambda: till.orders() >= wanted or crawl.poll() is not None, LIMIT)
+    until(lambda: till.paid() >= wanted or crawl.poll() is not None, LIMIT)
     time.sleep(rng.uniform(0.0, 0.2))
     running = crawl.poll() is None
     crawl.kill()

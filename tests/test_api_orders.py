@@ -1,4 +1,4 @@
-"""The receiver of events and the reading it wakes, on a loop of the test's own."""
+"""Orders, their reading and their events on a loop of the test's own, without a crawl."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ from ledger_makers import fill
 from scrapy import Spider
 from scrapy.utils.test import get_crawler
 
+from retryscrape.crawl.api.buying import Buyer
 from retryscrape.crawl.api.orders import Job, Orders, new_ref
 from retryscrape.crawl.api.reading import Reading
 from retryscrape.crawl.api.receiver import Receiver
-from retryscrape.crawl.faults import FetchError
+from retryscrape.crawl.api.rung import Api
+from retryscrape.crawl.faults import ApiFault, FetchError, NotYet
 from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.ledger.store import Ledger
 from retryscrape.policy.api_answers import Answer, Look, Trouble
 from retryscrape.policy.api_declaration import provider_of
 from retryscrape.policy.api_hook import MOST, secret_of
+from retryscrape.policy.outcomes import Outcome
 from tests.test_api_crawl import free_port
 
 URL = "http://h.test/1"
 DONE = {"x-task-finished-at": "now"}
+GOOD = Answer(status=200, headers=DONE, body=b'{"success": true, "status_code": 204}')
+JOB = Job(batch_id="b", url=URL, target=URL, rung="api")
 
 
 class Books:
@@ -46,6 +51,10 @@ class Script:
     def __init__(self, *answers: Answer | Trouble) -> None:
         self.answers = list(answers)
         self.reads = 0
+        self.taken: Answer | Trouble = Answer(status=202, body=b'{"task_id": "T2"}')
+
+    async def submit(self, order: Any) -> Answer | Trouble:
+        return self.taken
 
     async def read(self, task_id: str) -> Answer | Trouble:
         self.reads += 1
@@ -62,25 +71,36 @@ class Set:
         given = {"kind": "tasks", "base": "https://api.test", **quick, "webhook": hook} | more
         self.provider = provider_of(given)
         self.run = Run(get_crawler(Spider))
-        self.run.crawler.engine = SimpleNamespace(_slot=None)  # type: ignore[assignment]
+        self.stopped: list[str] = []
+        engine = SimpleNamespace(_slot=None, close_spider_async=self.stop)
+        self.run.crawler.engine = engine  # type: ignore[assignment]
         self.run.books = Books(ledger)  # type: ignore[assignment]
         self.client = Script(*answers or (Answer(status=202),))
         self.orders = Orders(self.run)
         self.reading = Reading(self.run, self.provider, self.client, self.orders)  # type: ignore[arg-type]
         self.receiver = Receiver.of(self.run, self.provider, self.orders, self.reading, "key")
 
+    async def stop(self, *, reason: str) -> None:
+        self.stopped.append(reason)
+
+    def api(self) -> Api:
+        """The rung itself, with this client."""
+        made = Api(self.run, self.provider, "key")
+        made.orders, made.reading = self.orders, self.reading
+        made.buyer = Buyer(self.run, self.provider, self.client, self.orders, "key")  # type: ignore[arg-type]
+        return made
+
     def events(self) -> dict[str, int]:
         found = self.run.crawler.stats.get_stats()  # type: ignore[union-attr]
         start = "retryscrape/api/events/"
         return {k.removeprefix(start): v for k, v in found.items() if k.startswith(start)}
 
-    async def order(self, task_id: str | None = "T1") -> Any:
-        job = Job(batch_id="b", url=URL, target=URL, rung="api")
-        row = self.orders.new(job, new_ref())
-        await self.orders.begin([row])
+    async def order(self, task_id: str | None = "T1", age: float = 0.0) -> Any:
+        row = self.orders.new(JOB, new_ref())
+        await self.orders.begin([replace(row, submitted_at=row.submitted_at - age)])
         if task_id:
             await self.orders.accepted([row], task_id)
-        held = await self.orders.held(job)
+        held = await self.orders.held(JOB)
         assert held is not None
         return held.row
 
@@ -199,7 +219,7 @@ def test_an_event_names_the_order_whose_answer_was_lost(ledger: Ledger) -> None:
             await settled(made)
         finally:
             await made.receiver.close()
-        held = await made.orders.held(Job(batch_id="b", url=URL, target=URL, rung="api"))
+        held = await made.orders.held(JOB)
         assert held is not None
         assert held.row == replace(row, state="open", task_id="T8")
 
@@ -235,5 +255,80 @@ def test_a_deadline_and_the_end_of_the_run_end_the_wait(ledger: Ledger) -> None:
         made.run.stop_reason = "it is enough"
         with pytest.raises(FetchError, match="the run ends"):
             await made.reading.result(row, soon=False)
+
+    go(work)
+
+
+def test_a_task_beyond_its_deadline_is_looked_at_once_more_then_bought_anew(
+    ledger: Ledger,
+) -> None:
+    async def work() -> None:
+        made = Set(ledger, Answer(status=202), GOOD, poll=0.01, webhook=None)
+        old = await made.order(age=100)
+        row, _, look, found = await made.api()._bought(JOB)
+        assert (row.task_id, look) == ("T2", Look.FINISHED)
+        assert found is not None
+        book = made.orders.book
+        assert book.targets("T1") == book.targets("T2") == [URL]
+        assert book.held("b", URL).row.ref == row.ref != old.ref  # type: ignore[union-attr]
+
+    go(work)
+
+
+def test_an_open_task_is_read_and_no_order_is_placed(ledger: Ledger) -> None:
+    async def work() -> None:
+        made = Set(ledger, GOOD, poll=100, webhook=None)
+        old = await made.order()
+        made.client.taken = Answer(status=500)  # an order would fail
+        row, paid, look, _ = await made.api()._bought(JOB)
+        assert (row.ref, paid, look) == (old.ref, 0.0, Look.FINISHED)
+
+    go(work)
+
+
+def test_an_order_that_may_have_arrived_is_waited_for_then_placed_again(ledger: Ledger) -> None:
+    async def work() -> None:
+        made = Set(ledger, GOOD, poll=0.01, stale=50, deadline=900, webhook=None)
+        old = await made.order(None)
+        with pytest.raises(NotYet) as waits:
+            await made.api()._bought(JOB)
+        assert waits.value.until == pytest.approx(old.submitted_at + 50)
+        await made.orders.close([old], "stale")
+        await made.order(None, age=51)
+        row, *_ = await made.api()._bought(JOB)
+        assert row.task_id == "T2"
+
+    go(work)
+
+
+@pytest.mark.parametrize("status", [401, 402, 403])
+def test_a_key_without_rights_or_money_stops_the_run(ledger: Ledger, status: int) -> None:
+    async def work() -> None:
+        made = Set(ledger)
+        made.run.secrets.add("k3y")
+        made.client.taken = Answer(status=status, body=b'{"error": "no money for k3y"}')
+        with pytest.raises(ApiFault) as fault:
+            await made.api()._bought(JOB)
+        assert fault.value.outcome is Outcome.NO_RESULT
+        sentence = f"the scraping API takes no orders of ours ({status}: no money for ***)"
+        assert made.run.stop_reason == sentence
+        await asyncio.sleep(0)
+        assert made.stopped == ["api_stopped"]
+        assert await made.orders.held(JOB) is None
+
+    go(work)
+
+
+def test_refusals_are_waited_for_ten_times_and_hold_nothing(ledger: Ledger) -> None:
+    async def work() -> None:
+        made = Set(ledger)
+        made.client.taken = Trouble(sent=False, text="connection refused")
+        for _ in range(10):
+            with pytest.raises(NotYet) as waits:
+                await made.api()._bought(JOB)
+            assert waits.value.until <= made.run.clock() + 20
+            assert await made.orders.held(JOB) is None
+        with pytest.raises(ApiFault, match="refused: 10 times again"):
+            await made.api()._bought(JOB)
 
     go(work)
