@@ -286,6 +286,20 @@ def test_an_open_task_is_read_and_no_order_is_placed(ledger: Ledger) -> None:
     go(work)
 
 
+def test_with_events_an_order_that_may_have_arrived_is_looked_for(ledger: Ledger) -> None:
+    async def work() -> None:
+        made = Set(ledger, GOOD, poll=2, deadline=900)
+        row = await made.order(None)
+        with pytest.raises(NotYet) as waits:
+            await made.api()._bought(JOB)
+        assert waits.value.until <= made.run.clock() + 2
+        await made.orders.event(row.ref, "T8", "completed")
+        found, *_ = await made.api()._bought(JOB)
+        assert found.task_id == "T8"
+
+    go(work)
+
+
 def test_an_order_that_may_have_arrived_is_waited_for_then_placed_again(ledger: Ledger) -> None:
     async def work() -> None:
         made = Set(ledger, GOOD, poll=0.01, stale=50, deadline=900, webhook=None)

@@ -135,6 +135,8 @@ class Api:
         now = self.run.clock()
         until = min(held.row.submitted_at, now) + self.provider.stale
         if now < until:
+            if self.provider.webhook is not None:
+                until = min(until, now + self.provider.poll)  # an event may have named its task
             raise NotYet(until, "its order may have arrived at the scraping API")
         logger.warning(
             "An order at the scraping API never turned up (it may have been billed): "
