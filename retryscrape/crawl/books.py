@@ -162,8 +162,17 @@ class Books:
         """The batch's name: as given, else what a failures feed carries, else the file's."""
         if arguments.batch:
             return arguments.batch
-        assert arguments.manifest is not None
-        return first_batch(arguments.manifest) or batch_name(arguments.manifest)
+        name = arguments.manifest
+        assert name is not None
+        return first_batch(name) or self._batch_of_feed(name) or batch_name(name)
+
+    def _batch_of_feed(self, manifest: str) -> str | None:
+        """The batch whose failures feed this is, if it lies in its place. When nothing is
+        left the feed is empty, and carries no name."""
+        folder = Path(manifest).absolute().parent
+        own = Path(manifest).name == "failures.jsonl" and folder.parent == self.out.absolute()
+        known = own and self.ledger.batch_info(folder.name, now=self.run.clock()) is not None
+        return folder.name if known else None
 
     def restore(self) -> None:
         """Carry over what earlier runs learned of hosts and exits."""
