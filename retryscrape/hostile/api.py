@@ -110,6 +110,12 @@ class Stand:
 
     async def respond(self, request: Request) -> Reply:
         """One request to the API."""
+        try:
+            return await self._respond(request)
+        except (KeyError, TypeError, ValueError) as error:
+            return _say({"error": f"{type(error).__name__}: {error}"}, 400)
+
+    async def _respond(self, request: Request) -> Reply:
         key = request.header("x-api-key") or request.header("authorization").removeprefix("Bearer ")
         if key in {"", "wrong", "poor"}:
             return _say({"error": f"the key {key!r} is no good"}, 402 if key == "poor" else 401)
