@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -389,3 +391,16 @@ def test_a_page_of_a_result_is_a_page_like_any_other() -> None:
 
     page = Page(status=200, url="http://h.test/", headers={"cf-mitigated": ("challenge",)})
     assert classify(page).outcome is Outcome.BLOCKED
+
+
+def test_the_declaration_of_the_how_to_is_a_good_one_and_names_every_key() -> None:
+    text = (Path(__file__).parents[1] / "docs/how-to/scraping-api.md").read_text(encoding="utf-8")
+    found: dict[str, Any] = {}
+    exec(text.partition("```python\n")[2].partition("```")[0], found)
+    made = provider_of(found["PROVIDER"])
+    assert made.headers["key_prefix"] == "Token "
+    rows = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert named == set(Provider.__dataclass_fields__)
+    for provider in (tasks(), batches()):
+        assert all(f"`{name}`" in text for name in provider.fields)
