@@ -51,6 +51,9 @@ class LedgerCommand(ScrapyCommand):
             self.exitcode = self.complain(str(error))
         except BrokenPipeError:
             self.exitcode = 1
+        except KeyboardInterrupt:
+            self.complain("interrupted; the same command may be typed again")
+            self.exitcode = 130
         finally:
             self.ledger.close()
 

@@ -64,10 +64,11 @@ class Runner:
                 signal.signal(number, handler)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        first = self.signalled is None
         self.signalled = self.signalled or number
         if self._child is not None:
             self._child.send_signal(number)
-        elif not self._starting:
+        elif first and not self._starting:  # a second one must not break what the first ends
             raise Interrupted
 
     def wait_until(self, at: float) -> None:

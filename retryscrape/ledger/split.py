@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -51,6 +52,9 @@ class Helper:
         self._process.join()
 
     def _run(self) -> None:
+        # Ctrl-C goes to the whole group; the first process takes it, and ends this one.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         with self._path.open("wb") as file:
             self._work(lambda value: pickle.dump(value, file))
 
