@@ -71,6 +71,7 @@ class Browser:
             close_context=self._places.close_context,
         )
         self._works: set[asyncio.Task[Response]] = set()
+        self._entered: dict[asyncio.Task[Any], Session] = {}
         self._closing = False
         self._sampled = 0.0
 
@@ -168,19 +169,39 @@ class Browser:
                 raise
             self._count(f"failed/{fault.reason}")
             raise fault from None
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             self._bytes(job.request, lease)
-            raise
+            if not self._leave():
+                raise
+            self._count("failed/reset")
+            raise FetchError("reset", detail="the browser went away") from error
         finally:
+            self._leave()
             if lease is None:
                 self._contexts.free()
             else:
                 self._contexts.release(lease)
 
+    def _enter(self, session: Session) -> None:
+        work = asyncio.current_task()
+        assert work is not None
+        session.works.add(work)
+        self._entered[work] = session
+
+    def _leave(self) -> bool:
+        """The task renders no more; whether it was ended because its browser went away."""
+        work = asyncio.current_task()
+        session = self._entered.pop(work, None) if work is not None else None
+        if session is None or work is None:
+            return False
+        session.works.discard(work)
+        return work in session.dropped
+
     async def _lease(self, job: Job, proxy: BrowserProxy | None, host: str) -> Lease[Place, Tab]:
         if proxy:
             proxy_kwargs(proxy)  # refused before anything is launched for it
         session = await self._engine.session()
+        self._enter(session)
         if session is not self._session:
             self._session = session
             self._count("launches")
