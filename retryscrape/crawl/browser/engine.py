@@ -65,10 +65,11 @@ class Session:
         """Have its pages fail soon after it went away. Playwright fails most calls by itself,
         but one that opens a page or a context then may never come back (measured: a page in
         two of ten kills waited for its whole time-out)."""
-        self.browser.on("disconnected", self._gone)
 
-    def _gone(self, _: object) -> None:
-        asyncio.get_running_loop().call_later(_GRACE, self._drop)
+        def gone(_: object) -> None:  # a method would be given an attribute, and has no room for it
+            asyncio.get_running_loop().call_later(_GRACE, self._drop)
+
+        self.browser.on("disconnected", gone)
 
     def _drop(self) -> None:
         for work in self.works:
