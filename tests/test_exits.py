@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retryscrape.policy.attribution import in_hindsight
+from retryscrape.policy.attribution import in_hindsight, side_verdict, signal_for
 from retryscrape.policy.exits import Pool, PoolRules, Signal
 from retryscrape.policy.outcomes import Outcome
 from retryscrape.policy.proxies import Exit, parse_proxies
-from retryscrape.policy.ticket import Past
+from retryscrape.policy.ticket import Past, Ticket
 
 GOOD, BLOCK, DEAD, AUTH, UNSURE = (
     Signal.GOOD,
@@ -396,6 +396,26 @@ def test_a_block_is_judged_again_when_others_have_answered():
     tell(pool, passed, GOOD, 1)
     seen = in_hindsight(history, lambda one: pool.suspect(one, H))
     assert [past.counts for past in seen] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("status", "signal"),
+    [
+        (200, None),
+        (301, None),
+        (404, None),
+        (403, Signal.NEUTRAL),
+        (429, Signal.NEUTRAL),
+        (407, AUTH),
+        (502, UNSURE),
+        (504, UNSURE),
+    ],
+)
+def test_an_error_in_place_of_robots_txt_proves_no_exit(status, signal):
+    """A proxy that answers everything itself would look proven before its first page."""
+    verdict = side_verdict(status)
+    side = Ticket(url="", host="", exit="side")
+    assert (verdict and signal_for(verdict, side)) == signal
 
 
 # --- pauses and deadlines ----------------------------------------------------------

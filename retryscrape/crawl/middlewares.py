@@ -38,6 +38,7 @@ from retryscrape.crawl.settle import GaveUp, Settled, Settler
 from retryscrape.crawl.spending import OverBudget
 from retryscrape.crawl.wishes import FileRetries, checks_of, limits_of
 from retryscrape.ledger.replay import KEPT_OUTCOMES
+from retryscrape.policy.attribution import AUTH_VERDICT, side_verdict
 from retryscrape.policy.classify import classify, classify_redirect
 from retryscrape.policy.decide import LOST_TO_EXITS
 from retryscrape.policy.decode import Fault, decode_body
@@ -225,9 +226,8 @@ class AttemptMiddleware(_Middleware):
     def _side(self, request: Request, response: Response) -> Request | Response:
         """An exit's fault is tried again at once elsewhere; the answer is passed on."""
         if self.run.pool is not None and SIDE in request.meta:
-            broken = response.status == 407
-            self.run.side_done(request, AUTH_VERDICT if broken else None)
-            if broken:
+            self.run.side_done(request, side_verdict(response.status))
+            if response.status == 407:
                 return self._side_again(request, AUTH_VERDICT) or response
         return self.files.again(request, response.status) or response
 
@@ -249,11 +249,6 @@ def is_unavailable(exception: Exception, ticket: Ticket) -> bool:
     """Whether there is no browser to render with."""
     rendering = ticket.rung.startswith("browser")
     return rendering and isinstance(exception, FetchError) and exception.reason == "unavailable"
-
-
-AUTH_VERDICT = Verdict(
-    outcome=Outcome.PROXY_ERROR, http_code=407, reason="proxy: 407", at=At.PROXY, proxy_status=407
-)
 
 
 def _carry_out(

@@ -78,6 +78,10 @@ KINDS: Mapping[str, ProxyKind] = {
         about="forwards http, refuses tunnels with 403",
         tunnels=answer("no tunnels\n", 403, "text/plain", close=True),
     ),
+    "closes-tunnels": ProxyKind(
+        about="forwards http, opens tunnels and closes them at once",
+        tunnels=(Send(b"HTTP/1.1 200 Connection established\r\n\r\n"), Wait(0.05), End.CLOSE),
+    ),
     "flaps": ProxyKind(about="refuses after 5 requests, back after 3 s", dies=5, recovers=3.0),
     "dies": ProxyKind(about="refuses after 5 requests, for good", dies=5),
     "socks": ProxyKind(

@@ -15,6 +15,10 @@ from retryscrape.policy.exits import Signal
 from retryscrape.policy.outcomes import At, Outcome, Verdict
 from retryscrape.policy.ticket import Past, Ticket
 
+#: The proxy rejects its credentials.
+AUTH_VERDICT = Verdict(
+    outcome=Outcome.PROXY_ERROR, http_code=407, reason="proxy: 407", at=At.PROXY, proxy_status=407
+)
 _TUNNEL = "proxy: tunnel"
 _DOUBTFUL_CODES = frozenset({502, 503, 504})
 _DOUBTFUL_REASONS = frozenset({"reset", "timeout", "render_timeout"})
@@ -88,6 +92,19 @@ def signal_for(verdict: Verdict, ticket: Ticket) -> Signal:
     if doubtful(verdict, ticket):
         return Signal.UNSURE
     return Signal.GOOD if verdict.http_code else Signal.NEUTRAL
+
+
+def side_verdict(status: int) -> Verdict | None:
+    """What the status of robots.txt and the like says of the exit; None: it works.
+
+    No page is looked at there, so that a proxy's own error page must not prove the proxy.
+    """
+    if status == 407:
+        return AUTH_VERDICT
+    if _server_error(status):
+        return Verdict(outcome=Outcome.TARGET_ERROR, http_code=status)
+    known = status < 400 or status in (404, 410)
+    return None if known else Verdict(outcome=Outcome.NO_RESULT, http_code=status)
 
 
 def _server_error(status: int | None) -> bool:
