@@ -135,6 +135,21 @@ def test_all_proxies_dead_ends_in_bounded_time_and_never_goes_direct(
     assert "no usable proxy left" in done.err
 
 
+def test_where_every_exit_is_broken_in_its_own_way_the_run_stops(
+    web, project: Project, proxies_file
+) -> None:
+    """Nothing tells a dead pool from dead hosts; it must end all the same, robots.txt included."""
+    names = ("dead", "resets", "garbage", "bad-gateway", "closes-partial", "wrong-auth")
+    urls = [f"http://h{n % 5}.test/ok/{n}" for n in range(20)]
+    done = crawl(project, proxies_file(*names), urls, ROBOTSTXT_OBEY="1")
+    assert done.code == 1
+    assert "no usable proxy left" in done.err
+    assert web.requests() == []
+    assert len(project.feed("m")) == 20
+    tries = sum(len(web.connections(name)) for name in names)
+    assert tries <= 150  # none is asked over and over for want of another
+
+
 def test_environment_proxies_never_mix_with_ours(
     web, project: Project, proxies_file, monkeypatch
 ) -> None:

@@ -327,6 +327,23 @@ def test_a_host_that_fails_through_every_exit_does_not_cost_the_pool_its_health(
     assert pool.exhausted(40) is None
 
 
+def test_a_pool_of_which_nothing_ever_worked_is_given_up():
+    """Hosts that fail through every exit and exits that fail on every host look the same."""
+    pool = pool_of(3)
+    for now in range(0, 60, 5):
+        for exit_ in exits(3):
+            tell(pool, exit_, UNSURE, now, f"h{now % 4}.test")
+    assert pool.exhausted(60) == "no usable proxy left: 3 of 3 cannot be reached"
+
+
+def test_one_host_that_is_down_from_the_start_costs_no_exit_its_life():
+    pool = pool_of(3)
+    for now in range(0, 200, 5):
+        for exit_ in exits(3):
+            tell(pool, exit_, UNSURE, now)
+    assert pool.exhausted(200) is None
+
+
 def test_an_exit_that_fails_on_several_hosts_cools_down():
     pool = pool_of(3)
     hanging, *others = exits(3)

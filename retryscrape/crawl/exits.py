@@ -100,17 +100,23 @@ class ExitChooser:
         if exit_ is not None:
             self._set_proxy(request, exit_)
 
-    def side(self, request: Request) -> None:
-        """robots.txt and the like: an exit that this request has not used yet."""
+    def side(self, request: Request) -> bool:
+        """robots.txt and the like: an exit that this request has not used yet. False if none
+        is free now. Raises FetchError if there will be none."""
         if self.run.pool is None:
-            return
+            return True
         used: Iterable[str] = request.meta.get(SIDE, ())
         now, host = self.run.clock(), host_of(request)
         exit_ = self.run.pool.choose(host, now, used=tuple(used))
         if exit_ is None:
-            raise FetchError("unavailable", At.PROXY, detail="no exit is free")
+            why = self.run.pool.all_exhausted() or self.run.stop_reason
+            if why is None and self.run.signalled is None:
+                return False
+            request.meta.pop(SIDE, None)  # it never left: no exit is to hear of it
+            raise FetchError("unavailable", At.PROXY, detail=why or "the run stops")
         request.meta[SIDE] = (*used, exit_.id)
         self._leave_by(request, exit_, host, now)
+        return True
 
     def overruled(self, request: Request) -> None:
         """All middlewares have had their say. Where one of the project's own has set another

@@ -27,7 +27,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.response import get_meta_refresh
 
 from retryscrape.crawl.adapt import page_of, verdict_of
-from retryscrape.crawl.exits import ExitChooser
+from retryscrape.crawl.exits import EXIT_WAIT, ExitChooser
 from retryscrape.crawl.faults import FetchError, NotYet
 from retryscrape.crawl.keys import BYTES, SETTLED, SIDE, TICKET, host_of, ticket_of
 from retryscrape.crawl.lean import may_refresh
@@ -79,11 +79,10 @@ class ExitMiddleware(_Middleware):
         ours = WaitingScheduler in scheduler.__mro__
         return (cls if ours else PatientExitMiddleware)(crawler)
 
-    def process_request(self, request: Request) -> Request | None:
+    def process_request(self, request: Request) -> Any:
         ticket = ticket_of(request)
         if ticket is None and request.callback is NO_CALLBACK:
-            self.exits.side(request)
-            return None
+            return None if self.exits.side(request) else self._when_one_is_free(request)
         if ticket is None:
             ticket = adopt(self.run, request)
             first_row(self.run, ticket)
@@ -100,6 +99,11 @@ class ExitMiddleware(_Middleware):
         except OverBudget as over:
             raise GaveUp(self.settler.over_budget(request, str(over))) from None
 
+    async def _when_one_is_free(self, request: Request) -> None:
+        """robots.txt is not done without because every exit is cooling down."""
+        while not self.exits.side(request):
+            await asyncio.sleep(EXIT_WAIT)
+
 
 class PatientExitMiddleware(ExitMiddleware):
     """For a project that has a scheduler of its own: waits here what ours would wait there.
@@ -107,7 +111,7 @@ class PatientExitMiddleware(ExitMiddleware):
     A request that waits takes up a place of CONCURRENT_REQUESTS.
     """
 
-    async def process_request(self, request: Request) -> Request | None:  # type: ignore[override]
+    async def process_request(self, request: Request) -> Any:
         ticket = ticket_of(request)
         if ticket is None or not ticket.started:
             not_before = ticket.not_before if ticket is not None else 0.0
@@ -116,7 +120,8 @@ class PatientExitMiddleware(ExitMiddleware):
             wait = until - self.run.clock()
             if 0 < wait <= limits_of(self.run.limits, request).max_wait:
                 await asyncio.sleep(wait)
-        return super().process_request(request)
+        found = super().process_request(request)
+        return await found if asyncio.iscoroutine(found) else found
 
 
 class HostPaused(IgnoreRequest):

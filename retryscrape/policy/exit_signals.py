@@ -70,5 +70,5 @@ def _doubt(
     pair.slow(elapsed)
     view.faults.add(health.exit.id)
     if shared:
-        return False
+        return health.hopeless(host)
     return health.doubted(host, now) or (unproven and view.lets_pass())

@@ -37,6 +37,8 @@ PROBE_LOST = 600.0
 DEAD_AFTER = 3
 #: Faults of unknown origin in a row, over at least two hosts, that amount to one failure.
 DOUBTS = 4
+#: Hosts on which an exit that never worked must fail before it is given up with all others.
+HOPELESS = 3
 
 
 class Signal(StrEnum):
@@ -173,6 +175,15 @@ class ExitHealth:
             return False
         self.belief.worse(now, 0.25, 1.0)
         return self.doubts >= DOUBTS
+
+    def hopeless(self, host: str) -> bool:
+        """A fault of a host that fails through every exit. True if nothing ever came through
+        this one, whatever the host: where nothing works at all, the run must not go on."""
+        self.seen = True
+        self.doubts += 1
+        self.doubtful_hosts.add(host)
+        few = self.doubts < DOUBTS or len(self.doubtful_hosts) < HOPELESS
+        return not (self.proven or few)
 
     @property
     def dead(self) -> bool:
