@@ -101,7 +101,7 @@ class ExitMiddleware(_Middleware):
 
     async def _when_one_is_free(self, request: Request) -> None:
         """robots.txt is not done without because every exit is cooling down."""
-        while not self.exits.side(request):
+        while not self.exits.side(request):  # noqa: ASYNC110 -- time frees exits, nobody tells
             await asyncio.sleep(EXIT_WAIT)
 
 
