@@ -139,7 +139,7 @@ def cost(value: Any) -> dict[str, float]:
 
 
 def pair(low: float = 0.0) -> Callable[[Any], tuple[float, float]]:
-    """Two numbers, the second not below the first."""
+    """Two numbers, neither below ``low``."""
 
     def parsed(value: Any) -> tuple[float, float]:
         parts = words(value)

@@ -227,7 +227,7 @@ class Feeder:
         ticket = self._ticket(batch, line, row)
         pause = self.run.hosts.pause_of(ticket.host, now)
         if pause is not None and pause.until - now > self.run.config.max_wait:
-            self.run.note(self.run.parked(ticket, pause.until, pause.reason, now))
+            self.run.note(self.run.parking.parked(ticket, pause.until, pause.reason, now))
             self.books.skipped[Take.PARKED] += 1
             return None
         request: Request = self.spider.make_request(line.target.url, line.fields or {})

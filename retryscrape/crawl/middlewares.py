@@ -87,7 +87,7 @@ class ExitMiddleware(_Middleware):
             ticket = adopt(self.run, request)
             first_row(self.run, ticket)
         if not ticket.batch and not ticket.started:
-            why = self.run.too_long(request)
+            why = self.run.parking.too_long(request)
             if why is not None:
                 raise HostPaused(why)
         if ticket.started:

@@ -13,9 +13,7 @@ import os
 import random
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
@@ -25,14 +23,13 @@ from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 
 from retryscrape.config import Config, ConfigError
 from retryscrape.crawl.cookies import plain_cookie
-from retryscrape.crawl.keys import COOKIES, SIDE, host_of, ticket_of
+from retryscrape.crawl.keys import COOKIES, SIDE, host_of
+from retryscrape.crawl.parking import Parking
 from retryscrape.crawl.rungs import Rungs
-from retryscrape.crawl.spending import LOOK_AGAIN, Spending, unpaid
+from retryscrape.crawl.spending import LOOK_AGAIN, Spending
 from retryscrape.crawl.suspicion import Suspicion
 from retryscrape.crawl.theirbrowser import TheirBrowser
-from retryscrape.crawl.wishes import limits_of
 from retryscrape.ledger.records import AttemptRecord, Result
-from retryscrape.ledger.times import iso
 from retryscrape.policy.attribution import doubtful, in_hindsight, shown_twice, signal_for
 from retryscrape.policy.backoff import Backoff, Jitter
 from retryscrape.policy.budget import RetryBudget
@@ -40,7 +37,7 @@ from retryscrape.policy.decide import Decision, Limits
 from retryscrape.policy.exits import Exit, Pool, Signal
 from retryscrape.policy.hosts import HostRules, Hosts
 from retryscrape.policy.ladder import Learner, parse_rung
-from retryscrape.policy.outcomes import Checks, ErrorClass, Outcome, Status, Verdict
+from retryscrape.policy.outcomes import Checks, Outcome, Verdict
 from retryscrape.policy.shares import Shares
 from retryscrape.policy.ticket import Past, Ticket
 
@@ -143,7 +140,7 @@ class Run:
         self.asked = 0
         #: why the manifest was not read to its end, or None
         self.incomplete: str | None = None
-        self._blocked: dict[str, deque[Result]] = {}
+        self.parking = Parking(self)
         self._browser: Browser | None = None
         #: the scraping API's rung, None where the ladder has none
         self.api: Api | None = None
@@ -315,100 +312,6 @@ class Run:
             # none at all: the attempt itself finds out, and ends with a sentence
             due = 0.0 if due == math.inf else due
         return due
-
-    def blocked_for_good(self, result: Result, now: float) -> Result:
-        """A URL ended blocked on the last rung; three in a row pause their host, and stay
-        retryable with the pause's end as ``not_before``."""
-        host = result.host
-        if self.hosts.blocks(host) == 0:
-            self._blocked.pop(host, None)
-        recent = self._blocked.setdefault(host, deque(maxlen=self.config.host_blocks))
-        pause = self.hosts.blocked(host, now)
-        if pause is None:
-            recent.append(result)
-            return result
-        logger.info(
-            "%s: paused for %.0f s, %d URLs in a row were blocked",
-            host,
-            pause.until - now,
-            self.config.host_blocks,
-        )
-
-        def kept(row: Result) -> Result:
-            return replace(
-                row,
-                error_class=ErrorClass.RETRYABLE,
-                not_before=pause.until,
-                escalate=True,
-                last_error_at=iso(now),
-            )
-
-        for earlier in self._blocked.pop(host, ()):
-            self.note(kept(earlier))
-        return kept(result)
-
-    def park_if_paused(self, host: str, now: float) -> None:
-        """Park all of a host's requests if its pause is too long to wait for."""
-        pause = self.hosts.pause_of(host, now)
-        if pause is None or self.scheduler is None or pause.until - now <= self.config.max_wait:
-            return
-        requests = self.scheduler.drain(host)
-        for request in requests:
-            ticket = ticket_of(request)
-            if ticket is not None and ticket.batch:
-                self.note(self.parked(ticket, pause.until, pause.reason, now))
-            else:
-                self.scheduler.turn_away(request)
-        if requests:
-            logger.info("%s: %d URLs parked (%s)", host, len(requests), pause.reason)
-
-    def watch_share(self, host: str, outcome: Outcome, now: float) -> None:
-        """Percent stops: an attempt counts for the run and for its host."""
-        stop, pause = self.shares.add(host, outcome)
-        if stop:
-            self.stop("stop_rule", stop)
-        elif pause:
-            until = self.hosts.keep_away(host, now + self.config.host_pause, pause).until
-            logger.info("%s: paused for %.0f s, %s", host, until - now, pause)
-
-    def too_long(self, request: Request) -> str | None:
-        """Why a request without a row is not waited for; None if it is, or need not wait."""
-        pause, now = self.hosts.pause_of(host_of(request), self.clock()), self.clock()
-        most = limits_of(self.limits, request).max_wait
-        if pause is None or pause.until - now <= most:
-            return None
-        return f"its host is paused for {pause.until - now:.0f} s ({pause.reason})"
-
-    def parked(self, ticket: Ticket, until: float, reason: str, now: float) -> Result:
-        """The row of a URL that is left to a re-drive: pending if it was not asked at all."""
-        last = ticket.history[-1] if ticket.history else None
-        return Result(
-            batch_id=ticket.batch,
-            url=ticket.url,
-            line=ticket.line,
-            host=ticket.host,
-            status=Status.FAILED if last else Status.PENDING,
-            outcome=last.outcome if last else None,
-            error_class=ErrorClass.RETRYABLE if last else None,
-            http_code=last.http_code if last else None,
-            vendor=last.vendor if last else None,
-            kind=last.kind if last else None,
-            reason=(last.reason if last else None) or f"parked: {reason}",
-            attempts=ticket.prior_attempts + ticket.attempts,
-            passes=ticket.prior_passes + (1 if last else 0),
-            cost=ticket.prior_cost + ticket.cost,
-            bytes=ticket.prior_bytes + ticket.total_bytes,
-            rung=ticket.rung if last else None,
-            escalate=ticket.escalate,
-            not_before=until,
-            last_error_at=iso(now) if last else None,
-            job_id=self.job_id,
-            fields=ticket.fields,
-        )
-
-    def left_unpaid(self, ticket: Ticket) -> None:
-        """The row of a request that waited when the run's budget was spent."""
-        self.note(unpaid(self.parked(ticket, 0.0, "", self.clock()), self.stop_reason or ""))
 
     # --- ledger ----------------------------------------------------------------
 

@@ -104,7 +104,7 @@ class WaitingScheduler(Scheduler):
             if not request.dont_filter and self.df.request_seen(request):
                 self.df.log(request, self.spider)
                 return False
-            if self.run.too_long(request) is not None:
+            if self.run.parking.too_long(request) is not None:
                 self.turn_away(request)
                 return True
             not_before = ticket.not_before if ticket is not None else 0.0
@@ -360,7 +360,7 @@ class WaitingScheduler(Scheduler):
             if ticket is None or not ticket.batch:
                 self._dqpush(request)
             elif reason == "over_budget":
-                self.run.left_unpaid(ticket)
+                self.run.parking.left_unpaid(ticket)
         return super().close(reason)
 
     def _count(self, what: str) -> None:

@@ -89,14 +89,14 @@ class Settler:
             over = run.spending.over()
             if over:
                 run.stop("over_budget", over)
-            run.watch_share(ticket.host, verdict.outcome, now)
+            run.parking.watch_share(ticket.host, verdict.outcome, now)
         run.counted(verdict.outcome, decision)
         if decision.action is Action.RETRY:
             return self._next(request, after, decision)
         result = self._result(after, verdict, decision, now, final_url)
         if decision.counts_block:
-            result = run.blocked_for_good(result, now)
-        run.park_if_paused(host_of(request), now)
+            result = run.parking.blocked_for_good(result, now)
+        run.parking.park_if_paused(host_of(request), now)
         return Settled(after, verdict, decision, result, iso(now))
 
     def without_browser(self, request: Request, why: str) -> Request | Settled:
@@ -146,7 +146,7 @@ class Settler:
         run, now = self.run, self.run.clock()
         verdict = Verdict(outcome=Outcome.OVER_BUDGET, reason=why)
         decision = decide(self._scene(request, ticket, verdict, now, Pauses()))
-        result = run.parked(ticket, 0.0, why, now)
+        result = run.parking.parked(ticket, 0.0, why, now)
         over = run.spending.over()
         if over:
             run.stop("over_budget", over)

@@ -123,7 +123,7 @@ class Sharing:
             known = pause.until if pause is not None else now
             if (row.paused_until or 0.0) > known + 0.1:
                 self.adopt([row])
-                self.run.park_if_paused(row.host, now)
+                self.run.parking.park_if_paused(row.host, now)
         for fresh in heard.exits:
             mine = self._exits.get(fresh.exit)
             if mine is None or (fresh.updated_at or 0.0) > (mine.updated_at or 0.0):
