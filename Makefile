@@ -11,8 +11,9 @@ JOBS   ?= 2
 demo: $(VENV)/.ready
 	$(VENV)/bin/scrapy demo
 
+# Files in their order: pytest-xdist's own has those with few tests, long crawls, come last.
 test: $(VENV)/.ready-dev system
-	$(PY) -m pytest -n $(JOBS) --dist loadfile
+	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # A crawl is killed with `kill -9` 200 times (`make test`: 10 times), one that buys its pages
 # 50 times by each protocol (twice).
