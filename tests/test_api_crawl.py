@@ -180,3 +180,23 @@ def test_events_say_when_to_read_and_bring_back_orders_whose_answer_was_lost(
     assert "secret" in seen["bodies"][0]["webhook"]
     assert seen["bodies"][0]["webhook"]["secret"] not in done.err
     assert project.sql("SELECT count(*) FROM events") == [(6,)]
+
+
+@pytest.mark.parametrize("key", ["wrong", "poor"])
+def test_a_key_that_is_no_good_stops_the_run_and_loses_nothing(
+    web: Any, project: Project, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """401 and 402: one sentence, exit code 1, all that is open in the feed."""
+    monkeypatch.setenv("RETRYSCRAPE_API_KEY", key)
+    urls = [f"http://shop.test/{n}" for n in range(30)]
+    settings = {"RETRYSCRAPE_LADDER": "api", "RETRYSCRAPE_API": declared(web)}
+    done = project.crawl(project.manifest("m.txt", urls), settings=settings)
+    assert done.code == 1, done.err
+    assert "Traceback" not in done.err
+    assert done.err.count("The run stops:") == 1
+    feed = project.feed("m")
+    last = [line for line in feed if "from_line" in line]
+    unread = set(urls[last[0]["from_line"] - 1 :]) if last else set()
+    assert {line["url"] for line in feed if "url" in line} | unread == set(urls)
+    assert all(line["error_class"] != "permanent" for line in feed if "url" in line)
+    assert not web.api()["bill"]
