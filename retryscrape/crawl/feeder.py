@@ -11,7 +11,6 @@ import asyncio
 import base64
 import logging
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -21,41 +20,19 @@ from retryscrape.crawl.books import Books
 from retryscrape.crawl.keys import TICKET
 from retryscrape.crawl.patience import patiently
 from retryscrape.crawl.runtime import Run, UsageProblem
+from retryscrape.crawl.sources import URLS, Source, batch_of, items_of
 from retryscrape.crawl.take import Take, take
 from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.lines import new_row
 from retryscrape.ledger.records import Known
-from retryscrape.manifest.read import (
-    Continue,
-    Item,
-    ManifestError,
-    Rejected,
-    Row,
-    batch_name,
-    digest,
-    open_manifest,
-    read_rows,
-    read_urls,
-)
+from retryscrape.manifest.read import Continue, Item, ManifestError, Rejected, Row, digest
 from retryscrape.policy.shards import in_shard
 from retryscrape.policy.ticket import Ticket
 
 logger = logging.getLogger("retryscrape")
 
-#: What the ledger calls the manifest of ``urls=``.
-URLS = "urls="
-
 #: Lines looked up at a time: the first chunk is small so that work begins at once.
 FIRST_CHUNK, CHUNK = 50, 500
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A manifest (or part of one) that is being read."""
-
-    name: str
-    from_line: int = 1
-    batch: str | None = None
 
 
 class Feeder:
@@ -105,10 +82,10 @@ class Feeder:
                 yield request
 
     async def _source(self, source: Source) -> AsyncIterator[Request]:
-        reader = Reader(self._items(source))
+        reader = Reader(items_of(self.arguments, source))
         batch = source.batch
         while chunk := await asyncio.to_thread(reader.chunk):
-            batch = batch or _batch_of(chunk, source.name)
+            batch = batch or batch_of(chunk, source.name)
             for name, lines in self._sorted(chunk, batch).items():
                 async for request in self._lines(name, source, lines, reader.last):
                     yield request
@@ -117,21 +94,6 @@ class Feeder:
         else:
             batch = batch or self.books.first_batch(self.arguments)
             await patiently(self.run, self._finished, batch, source)
-
-    def _items(self, source: Source) -> Iterator[Item]:
-        arguments = self.arguments
-        if arguments.urls is not None and source.name == URLS:
-            yield from read_urls(arguments.urls, default_scheme=arguments.default_scheme)
-            return
-        with open_manifest(source.name) as stream:
-            yield from read_rows(
-                stream,
-                name=source.name,
-                url_field=arguments.url_field,
-                default_scheme=arguments.default_scheme,
-                from_line=source.from_line,
-                include_permanent=arguments.include_permanent,
-            )
 
     def _sorted(self, chunk: list[Item], batch: str) -> dict[str, list[Row | Rejected]]:
         """The lines of this process by their batch; a pointer to read on from is kept for later."""
@@ -284,12 +246,6 @@ class Reader:
         if lines:
             self.last = lines[-1].line
         return lines
-
-
-def _batch_of(chunk: list[Item], name: str) -> str:
-    """The batch that the lines carry (a failures feed's), else the manifest's name."""
-    carried = next((item.batch for item in chunk if item.batch), None)
-    return carried or batch_name(name)
 
 
 def basic_auth(user: str, password: str) -> bytes:

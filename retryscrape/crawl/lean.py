@@ -17,8 +17,6 @@ from scrapy.http import Response
 from scrapy.logformatter import LogFormatter
 from scrapy.statscollectors import MemoryStatsCollector
 
-from retryscrape.crawl.keys import BYTES
-
 #: How far Scrapy looks for a refresh, in characters, and so do we, in bytes with room for tags.
 _REFRESH_HEAD = 4 * 4096
 
@@ -67,8 +65,7 @@ def may_refresh(response: Response) -> bool:
 
 
 class LeanDownloaderStats(DownloaderStats):
-    """Bytes as they went over the wire, where our client counted them: both ways of one
-    download are then in ``downloader/response_bytes``' place, less what Scrapy would send."""
+    """Counts a request's bytes without writing it out."""
 
     def process_request(
         self, request: Request, spider: Spider | None = None
@@ -77,17 +74,6 @@ class LeanDownloaderStats(DownloaderStats):
         self.stats.inc_value(f"downloader/request_method_count/{request.method}")
         self.stats.inc_value("downloader/request_bytes", _size_of(request))
         return None
-
-    def process_response(
-        self, request: Request, response: Response, spider: Spider | None = None
-    ) -> Request | Response:
-        carried = request.meta.get(BYTES)
-        if not carried:
-            return super().process_response(request, response)
-        self.stats.inc_value("downloader/response_count")
-        self.stats.inc_value(f"downloader/response_status_count/{response.status}")
-        self.stats.inc_value("downloader/response_bytes", max(0, carried - _size_of(request)))
-        return response
 
 
 def _size_of(request: Request) -> int:

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 
 from retryscrape.crawl.arguments import Arguments
+from retryscrape.crawl.sources import URLS, Source, batch_of, items_of
 from retryscrape.ledger.claims import reopen_hosts
 from retryscrape.ledger.lines import new_row
 from retryscrape.ledger.lock import BatchLock
 from retryscrape.ledger.store import Ledger
-from retryscrape.manifest.read import (
-    Continue,
-    Item,
-    Rejected,
-    Row,
-    batch_name,
-    digest,
-    open_manifest,
-    read_rows,
-    read_urls,
-)
+from retryscrape.manifest.read import Continue, Rejected, Row, digest
 
 #: Lines that become rows in one transaction.
 CHUNK = 2000
-
-Source = tuple[str, int, str | None]
 
 
 class Load:
@@ -48,48 +36,32 @@ class Load:
     def run(self) -> None:
         """Read to the end. Raises ManifestError, LedgerError, BatchBusyError, OSError."""
         arguments = self.arguments
-        sources: list[Source] = [(arguments.manifest or "urls=", 1, arguments.batch)]
+        sources = [Source(arguments.manifest or URLS, batch=arguments.batch)]
         with self._locks:
             while sources:
-                name, from_line, batch = sources.pop(0)
-                sources += self._source(name, from_line, batch)
+                sources += self._source(sources.pop(0))
         self.ledger.refresh()
 
-    def _source(self, name: str, from_line: int, batch: str | None) -> list[Source]:
+    def _source(self, source: Source) -> list[Source]:
+        name, batch = source.name, source.batch
         more: list[Source] = []
-        items = self._items(name, from_line)
+        items = items_of(self.arguments, source)
         while chunk := list(islice(items, CHUNK)):
-            carried = next((item.batch for item in chunk if item.batch), None)
-            batch = batch or carried or batch_name(name)
+            batch = batch or batch_of(chunk, name)
             lines: dict[str, list[Row | Rejected]] = {}
             for item in chunk:
                 if isinstance(item, Continue):
-                    more.append((item.manifest, item.from_line, item.batch or batch))
+                    more.append(Source(item.manifest, item.from_line, item.batch or batch))
                 else:
                     own = None if self.arguments.batch else item.batch
                     lines.setdefault(own or batch, []).append(item)
             for own_batch, some in lines.items():
                 self._store(own_batch, name, some, chunk[-1].line)
-        self._enter(batch or batch_name(name), name)  # also one without a line
+        self._enter(batch or batch_of([], name), name)  # also one without a line
         for own_batch, manifest in self._entered:
             if manifest == name:
                 self.ledger.finish_read(own_batch, name)
         return more
-
-    def _items(self, name: str, from_line: int) -> Iterator[Item]:
-        arguments = self.arguments
-        if arguments.urls is not None and name == "urls=":
-            yield from read_urls(arguments.urls, default_scheme=arguments.default_scheme)
-            return
-        with open_manifest(name) as stream:
-            yield from read_rows(
-                stream,
-                name=name,
-                url_field=arguments.url_field,
-                default_scheme=arguments.default_scheme,
-                from_line=from_line,
-                include_permanent=arguments.include_permanent,
-            )
 
     def _store(self, batch: str, name: str, lines: list[Row | Rejected], last: int) -> None:
         self._enter(batch, name)
