@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import defaultdict
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
-
-import pytest
 
 from tests.commandline import Project, project
 
@@ -115,7 +112,6 @@ def test_the_least_interval_of_an_exit_on_a_host_is_kept(
     assert min(b - a for times in left.values() for a, b in pairwise(times)) >= 0.29
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="no browser on this machine")
 def test_a_browser_rung_of_a_tier_leaves_through_that_tier_alone(
     web: Any, project: Project, tmp_path: Any
 ) -> None:

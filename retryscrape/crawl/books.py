@@ -16,13 +16,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retryscrape.crawl.patience import insist
 from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.spending import unpaid
 from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.files import write_files
 from retryscrape.ledger.lock import BatchBusyError, BatchLock
 from retryscrape.ledger.pages import PageStore, page_path
+from retryscrape.ledger.patience import Patience, insist
 from retryscrape.ledger.records import BatchInfo, Counts, ExitRow, HostRow, Result
 from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.times import iso
@@ -196,7 +196,7 @@ class Books:
             self.writer.close()
             self._disk.shutdown()
             # one that was waited for in vain already is not waited for again
-            insist(0.0 if self.writer.failure else wait, self._put_down, reason)
+            insist(Patience(0.0 if self.writer.failure else wait), self._put_down, reason)
         except (LedgerError, OSError) as error:
             logger.error("The end of the run could not be written down: %s", error)
             self.feed_written = False

@@ -19,6 +19,7 @@ from functools import partial
 
 from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.pages import PageFile, PageStore, page_path
+from retryscrape.ledger.patience import Patience, insist
 from retryscrape.ledger.records import AttemptRecord, Result, changed
 from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.times import iso
@@ -28,9 +29,7 @@ from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
 MAX_WAITING = 10_000
 MAX_WAITING_BYTES = 64 * 2**20
 
-#: Waits between attempts of a transaction that failed, in seconds, and their sum's limit.
-FIRST_BACKOFF = 0.05
-LAST_BACKOFF = 2.0
+#: Seconds for which a transaction that failed is tried again.
 GIVE_UP = 20.0
 
 
@@ -224,19 +223,14 @@ class Writer:
 
     def _commit(self, group: list[_Item]) -> None:
         """One transaction, repeated with growing waits while that can help."""
-        deadline, wait = self._clock() + self._give_up, FIRST_BACKOFF
-        while True:
-            try:
-                self._store_pages(group)
-                return self._ledger.write(
-                    [item.result for item in group if item.result and not item.void],
-                    [record for item in group for record in item.attempts],
-                )
-            except LedgerError as error:
-                if not error.retryable or self._clock() + wait > deadline:
-                    raise
-            time.sleep(wait)
-            wait = min(wait * 2, LAST_BACKOFF)
+        insist(Patience(self._give_up, self._clock), self._write, group)
+
+    def _write(self, group: list[_Item]) -> None:
+        self._store_pages(group)
+        self._ledger.write(
+            [item.result for item in group if item.result and not item.void],
+            [record for item in group for record in item.attempts],
+        )
 
     def _one_by_one(self, group: list[_Item]) -> None:
         """One row that the database refuses must not take the others with it."""
