@@ -14,9 +14,10 @@ import pytest
 from ledger_makers import fill, success
 from sqlalchemy import create_engine, make_url, text
 
-from retryscrape.crawl.patience import insist, patiently
+from retryscrape.crawl.patience import patiently
 from retryscrape.ledger.database import Database
 from retryscrape.ledger.dialect import LedgerError, passwords
+from retryscrape.ledger.patience import Patience, insist
 from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.writer import Writer
 from tests.commandline import *  # noqa: F403
@@ -96,10 +97,10 @@ def test_what_a_run_asks_is_asked_again_while_that_can_help(postgres_relay: Rela
             asyncio.run(patiently(run_with(0.1), look))
         threading.Timer(0.5, postgres_relay.mend).start()
         assert asyncio.run(patiently(run_with(30.0), look)) == 1
-        assert insist(0.0, look) == 1
+        assert insist(Patience(0.0), look) == 1
     gone = LedgerError("no such thing")
     with pytest.raises(LedgerError, match="no such thing"):
-        insist(30.0, lambda: (_ for _ in ()).throw(gone))
+        insist(Patience(30.0), lambda: (_ for _ in ()).throw(gone))
 
 
 def test_a_password_is_known_in_every_form() -> None:
