@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from dataclasses import replace
@@ -67,6 +68,18 @@ def test_every_host_goes_to_one_worker(ledger: Ledger) -> None:
     assert sorted(hosts) == HOSTS
     assert len(taken[0] or ()) == 2  # half of an even share
     assert first.pending()
+
+
+def test_a_worker_that_asks_often_leaves_the_others_their_share(ledger: Ledger) -> None:
+    """The one that came first asked for its next hosts a hundred times before the others asked
+    for their first."""
+    fill(ledger)
+    quick, slow = worker(ledger, "a"), worker(ledger, "b")
+    half = math.ceil(len(HOSTS) / 2)
+    taken = [host for _ in range(len(HOSTS)) for host in quick.take(9, more=False) or ()]
+    assert len(taken) == half
+    assert slow.take(9, more=False)
+    assert quick.take(9)  # nobody wanted the rest
 
 
 def test_a_workers_rows_come_in_the_order_of_the_manifest_and_piecewise(ledger: Ledger) -> None:

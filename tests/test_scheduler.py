@@ -149,6 +149,25 @@ def test_a_hosts_requests_can_be_taken_out_to_be_parked(queue: WaitingScheduler)
     assert len(queue) == 1
 
 
+def test_what_comes_back_to_a_host_that_was_parked_meanwhile_is_parked_too(
+    queue: WaitingScheduler, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A retry was on its way from the middlewares when another answer paused the host: it
+    waited in the scheduler for the whole hour, and the run with it."""
+    notes: list[Any] = []
+    monkeypatch.setattr(queue.run, "clock", clock.time)
+    monkeypatch.setattr(queue.run, "note", notes.append)
+    queue.run.hosts.keep_away("a.test", START + 3600, "blocked: too many")
+    queue.enqueue_request(request("http://a.test/1", not_before=START + 1))
+    queue.enqueue_request(request("http://b.test/1"))
+    assert [(row.url, row.not_before) for row in notes] == [("http://a.test/1", START + 3600)]
+    assert len(queue) == 1
+
+    queue.run.hosts.keep_away("c.test", START + 5, "throttled: 5 s")
+    queue.enqueue_request(request("http://c.test/1"))
+    assert len(queue) == 2  # a pause that is waited for
+
+
 def test_it_says_when_it_is_hungry(queue: WaitingScheduler) -> None:
     assert queue.hungry()
     for n in range(scheduler_module.LOW + 1):

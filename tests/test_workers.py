@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from sqlalchemy import create_engine, make_url, text
@@ -29,6 +30,20 @@ class Shared:
     def sql(self, statement: str) -> list[tuple]:
         with self._engine.connect() as connection:
             return [tuple(row) for row in connection.execute(text(statement))]
+
+    @contextmanager
+    def everything_held(self) -> Iterator[None]:
+        """A worker of our own has all hosts meanwhile: the others join, and wait for them."""
+        now = "extract(epoch FROM now())"
+        with self._engine.begin() as connection:
+            connection.execute(text("UPDATE claims SET worker = 'gate'"))
+            connection.execute(
+                text(f"INSERT INTO workers VALUES ('m', 'gate', {now}, {now} + 1000)")
+            )
+        yield
+        with self._engine.begin() as connection:
+            connection.execute(text("UPDATE claims SET worker = NULL"))
+            connection.execute(text("DELETE FROM workers WHERE worker = 'gate'"))
 
     def load(self, urls: list[str]) -> None:
         manifest = self.project.manifest("m.txt", urls)
@@ -99,7 +114,9 @@ def test_four_workers_two_killed_one_stopped_past_its_lease(web, on_postgres) ->
     web.set_host("127.0.0.8", "busy", after=6, seconds=4)
     on_postgres.load([web.url(f"/ok/{n}?ms=100", host) for n in range(rows) for host in HOSTS])
     limits = {"RETRYSCRAPE_LEASE": "3", "CONCURRENT_REQUESTS_PER_DOMAIN": "2"}
-    workers = [on_postgres.worker(**limits) for _ in range(4)]
+    with on_postgres.everything_held():  # the four start seconds apart
+        workers = [on_postgres.worker(**limits) for _ in range(4)]
+        until(lambda: on_postgres.sql("SELECT count(*) FROM workers") == [(5,)])
     held = "SELECT DISTINCT worker FROM claims WHERE worker IS NOT NULL"
     until(lambda: len(on_postgres.sql(held)) >= 3)
     until(lambda: len(web.requests()) > 60)

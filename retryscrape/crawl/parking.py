@@ -84,6 +84,16 @@ class Parking:
         if requests:
             logger.info("%s: %d URLs parked (%s)", host, len(requests), pause.reason)
 
+    def put_off(self, request: Request, ticket: Ticket) -> bool:
+        """Leave a URL to a re-drive if its host was paused after the others were parked:
+        a retry that was decided just before, a redirect to that host."""
+        now = self.run.clock()
+        pause = self.run.hosts.pause_of(host_of(request), now)
+        if pause is None or pause.until - now <= self.run.config.max_wait:
+            return False
+        self.run.note(self.parked(ticket, pause.until, pause.reason, now))
+        return True
+
     def watch_share(self, host: str, outcome: Outcome, now: float) -> None:
         """Percent stops: an attempt counts for the run and for its host."""
         stop, pause = self.run.shares.add(host, outcome)

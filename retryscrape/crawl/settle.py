@@ -91,12 +91,13 @@ class Settler:
                 run.stop("over_budget", over)
             run.parking.watch_share(ticket.host, verdict.outcome, now)
         run.counted(verdict.outcome, decision)
+        run.parking.park_if_paused(host_of(request), now)
         if decision.action is Action.RETRY:
             return self._next(request, after, decision)
         result = self._result(after, verdict, decision, now, final_url)
         if decision.counts_block:
             result = run.parking.blocked_for_good(result, now)
-        run.parking.park_if_paused(host_of(request), now)
+            run.parking.park_if_paused(host_of(request), now)
         return Settled(after, verdict, decision, result, iso(now))
 
     def without_browser(self, request: Request, why: str) -> Request | Settled:

@@ -27,6 +27,9 @@ logger = logging.getLogger("retryscrape")
 #: Seconds between two looks at what the others know. A pause is told at the next look and
 #: heard at another worker's next one: known to all within 2 s.
 EVERY = 0.7
+#: Seconds for which an even share of the hosts has to do, if there are more that are free:
+#: workers that have less look once a second.
+CONTENT = 2.5
 #: A lease is believed for this share of its time: the rest is for what is under way.
 BELIEVED = 0.8
 
@@ -52,6 +55,7 @@ class Worker:
         self.cursors: dict[str, tuple[int, str] | None] = {}
         self._clock = clock
         self._until = 0.0
+        self._took = self._clock()
         self._turn = 0
         self._renewed = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
@@ -107,12 +111,14 @@ class Worker:
     async def take(self, most: int) -> bool:
         """Claim more hosts; whether there were any."""
         turn, asked = self._turn, self._clock()
-        hosts = await asyncio.to_thread(self.claims.take, most)
+        more = asked - self._took > CONTENT
+        hosts = await asyncio.to_thread(self.claims.take, most, more=more)
         if hosts is None or turn != self._turn:
             await self._lost(turn)
             return False
         self._held_since(asked)
         if hosts:
+            self._took = asked
             known = await asyncio.to_thread(self.sharing.load, hosts)
             self.sharing.adopt(known)
             self.cursors |= dict.fromkeys(hosts, START)

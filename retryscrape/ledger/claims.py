@@ -64,16 +64,17 @@ class Claims:
         with self.ledger.writing() as connection:
             return self._renew(connection)
 
-    def take(self, most: int) -> list[str] | None:
+    def take(self, most: int, *, more: bool = True) -> list[str] | None:
         """Claim up to ``most`` free hosts that are not drained yet, and renew the lease.
 
-        Fewer when few are left, so that all workers get some. None if the lease is lost.
+        Fewer when few are left, so that all workers get some; without ``more`` none beyond
+        an even share of what is not drained. None if the lease is lost.
         """
         with self.ledger.writing() as connection:
             if not self._renew(connection):
                 return None
             self._bury(connection)
-            return self._claim(connection, self._share(connection, most))
+            return self._claim(connection, min(most, self._share(connection, more=more)))
 
     def rows(
         self, cursors: Mapping[str, tuple[int, str]], wanted: Wanted, limit: int
@@ -157,15 +158,19 @@ class Claims:
         ):
             self._run(connection, change, workers=self._list(workers))
 
-    def _share(self, connection: Connection, most: int) -> int:
+    def _share(self, connection: Connection, *, more: bool) -> int:
         """How many hosts to take: half of an even share, for others may come or be faster."""
         query = (
             "SELECT (SELECT count(*) FROM (SELECT 1 FROM claims WHERE batch_id = :batch"
             f" AND worker IS NULL AND done < :since LIMIT {COUNTED}) AS free),"
+            " (SELECT count(*) FROM claims WHERE batch_id = :batch AND worker IS NOT NULL),"
+            " (SELECT count(*) FROM claims WHERE batch_id = :batch AND worker = :me),"
             " (SELECT count(*) FROM workers WHERE batch_id = :batch)"
         )
-        free, workers = map(int, self._run(connection, query).one())
-        return min(most, max(1, math.ceil(free / (2 * max(1, workers)))))
+        free, held, mine, workers = map(int, self._run(connection, query).one())
+        half = max(1, math.ceil(free / (2 * max(1, workers))))
+        even = math.ceil((free + held) / max(1, workers))
+        return half if more else max(0, min(half, even - mine))
 
     def _claim(self, connection: Connection, limit: int) -> list[str]:
         dialect = self.ledger.dialect
