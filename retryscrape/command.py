@@ -51,6 +51,8 @@ class LedgerCommand(ScrapyCommand):
             self.exitcode = self.complain(str(error))
         except BrokenPipeError:
             self.exitcode = 1
+        except OSError as error:
+            self.exitcode = self.complain(unusable(error, self.out))
         except KeyboardInterrupt:
             self.complain("interrupted; the same command may be typed again")
             self.exitcode = 130
@@ -63,12 +65,23 @@ class LedgerCommand(ScrapyCommand):
 
     def batch(self, args: list[str]) -> str:
         """The one argument, a batch that the ledger knows."""
-        names = [row["batch_id"] for row in self.ledger.batches()]
         if len(args) != 1:
-            raise UsageError(f"give one batch; the ledger has: {_listed(names)}", print_help=False)
-        if args[0] not in names:
-            raise LedgerError(f"There is no batch {args[0]!r}; the ledger has: {_listed(names)}.")
-        return args[0]
+            raise UsageError(f"give one batch; the ledger has: {self._names()}", print_help=False)
+        return self.known(args[0])
+
+    def known(self, batch: str) -> str:
+        """``batch``, if the ledger has it. Raises LedgerError."""
+        if batch not in self._batches():
+            raise LedgerError(f"There is no batch {batch!r}; the ledger has: {self._names()}.")
+        return batch
+
+    def _batches(self) -> list[str]:
+        return [row["batch_id"] for row in self.ledger.batches()]
+
+    def _names(self) -> str:
+        names = self._batches()
+        shown = ", ".join(names[-10:])
+        return (f"..., {shown}" if len(names) > 10 else shown) or "none"
 
     @staticmethod
     def complain(sentence: str) -> int:
@@ -77,6 +90,6 @@ class LedgerCommand(ScrapyCommand):
         return 2
 
 
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[-10:])
-    return (f"..., {shown}" if len(names) > 10 else shown) or "none"
+def unusable(error: OSError, out: Path) -> str:
+    """One sentence for a file or folder that cannot be used; ``out`` if the error names none."""
+    return f"{error.filename or out} cannot be used: {error.strerror or error}."

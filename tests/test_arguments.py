@@ -38,6 +38,9 @@ def test_arguments_as_given_after_a() -> None:
         ({"manifest": "m", "final_host": "http://h/"}, "final_host"),
         ({"work": "ledger"}, "batch"),
         ({"work": "hard", "batch": "b"}, "work"),
+        ({"manifest": "m", "batch": "../x"}, "batch"),
+        ({"manifest": "lists/con.txt"}, "batch"),
+        ({"manifest": "lists/.txt"}, "batch"),
     ],
 )
 def test_a_wrong_argument_is_one_sentence_that_names_it(kwargs: dict[str, str], name: str) -> None:

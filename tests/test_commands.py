@@ -46,6 +46,7 @@ def test_what_is_said_of_a_batch(web, crawled: Project) -> None:
         ("report", "no-such-batch"),
         ("failures", "no-such-batch"),
         ("explain", "http://127.0.0.1/never-asked"),
+        ("explain", "http://127.0.0.1/", "--batch", "no-such-batch"),
         ("report",),
         ("explain",),
         ("classify",),

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from retryscrape.ledger.pages import (
     PageStore,
-    check_batch_name,
     page_path,
     replacing_file,
     suffix_of,
     write_index,
 )
+from retryscrape.manifest.names import check_batch_name
 
 
 @pytest.mark.parametrize(

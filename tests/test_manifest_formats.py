@@ -393,3 +393,16 @@ def test_urls_from_an_argument() -> None:
         (4, f"{S}/d#"),
         (5, "! no scheme"),
     ]
+
+
+def test_a_feed_cannot_name_a_batch_that_is_no_folder() -> None:
+    """``batch_id`` becomes a folder below OUT: ``../x`` would be one beside it."""
+    feed = (
+        '{"url": "http://h.test/", "error_class": "retryable", "batch_id": "../x"}\n'
+        '{"manifest": "m.txt", "from_line": 2, "batch_id": "a/b"}\n'
+    )
+    found = list(read_rows(io.BytesIO(feed.encode()), name="failures.jsonl"))
+    assert [(type(item), item.batch) for item in found] == [(Rejected, None)] * 2
+    assert [item.reason for item in found if isinstance(item, Rejected)] == [
+        '"batch_id" holds the character /'
+    ] * 2

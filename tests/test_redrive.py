@@ -139,6 +139,29 @@ def test_a_pass_that_is_killed_does_not_end_the_loop(web, project: Project) -> N
     assert loops(project) == [(1, "clean", 2, 0)]
 
 
+def test_a_killed_loop_takes_its_pass_along_and_the_same_command_goes_on(
+    web, project: Project
+) -> None:
+    urls = [web.url(f"/x/{n}") for n in range(30)]
+    project.crawl(project.manifest("m.txt", urls))  # /x is no page: 404
+    project.sql("UPDATE entries SET outcome='target_error', error_class='retryable'")
+    for n in range(30):
+        web.set_page(f"/x/{n}", "<html><body>" + "good " * 200)
+    loop = project.start(
+        "redrive", "m", settings={"DOWNLOAD_DELAY": "0.2", "CONCURRENT_REQUESTS_PER_DOMAIN": "1"}
+    )
+    until(lambda: len(web.requests()) >= 33)
+    (child,) = _children(loop.pid)
+    loop.kill()
+
+    done = project.scrapy("redrive", "m")
+
+    assert done.code == 0, done.err
+    assert not Path(f"/proc/{child}").exists()
+    assert loops(project) == [(1, "clean", 2, 0)]
+    assert len(web.requests()) == 60
+
+
 def test_ctrl_c_reaches_the_pass_and_the_same_command_goes_on(web, project: Project) -> None:
     urls = [web.url(f"/x/{n}") for n in range(30)]
     manifest = project.manifest("m.txt", urls)

@@ -13,6 +13,7 @@ from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
+from retryscrape.crawl.lifeline import watch
 from retryscrape.crawl.prepare import prepare
 from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.status import RunStatus
@@ -28,6 +29,7 @@ class Command(ScrapyCrawl):
         if len(args) != 1:
             raise UsageError(f"scrapy crawl takes one spider, not {len(args)}", print_help=False)
         assert self.crawler_process is not None
+        watch()
         try:
             crawler = self._create_crawler(args[0])
         except KeyError:

@@ -27,7 +27,8 @@ class Command(LedgerCommand):
     def work(self, args: list[str], opts: argparse.Namespace) -> int:
         if len(args) != 1:
             raise UsageError("scrapy explain takes one URL", print_help=False)
-        stories = explain(self.ledger, args[0], opts.batch)
+        batch = None if opts.batch is None else self.known(opts.batch)
+        stories = explain(self.ledger, args[0], batch)
         for story in stories:
             print(story_text(story))
         if not stories:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from shlex import quote
 from typing import Any, ClassVar
 
 from scrapy.exceptions import UsageError
@@ -13,7 +14,6 @@ from retryscrape.crawl.arguments import ArgumentError, Arguments
 from retryscrape.crawl.loading import Load
 from retryscrape.crawl.runtime import new_job_id
 from retryscrape.ledger.lock import BatchBusyError
-from retryscrape.ledger.pages import check_batch_name
 from retryscrape.ledger.times import iso
 from retryscrape.manifest.read import ManifestError
 
@@ -49,21 +49,16 @@ class Command(LedgerCommand):
             load = self._load(given)
         except (ArgumentError, ManifestError, BatchBusyError) as error:
             return self.complain(str(error))
-        except OSError as error:
-            return self.complain(f"{self.out} cannot be used: {error.strerror}")
         for batch, tally in load.tallies.items():
             print(
                 f"Batch {batch}: {tally['new']} rows new, {tally['duplicates']} duplicate lines,"
                 f" {tally['rejected']} rejected. Any number of workers:"
-                f" scrapy crawl pages -a batch={batch} -a work=ledger"
+                f" scrapy crawl pages -a {quote(f'batch={batch}')} -a work=ledger"
             )
         return 0
 
     def _load(self, given: dict[str, Any]) -> Load:
         arguments = Arguments.from_kwargs(given)
-        complaint = check_batch_name(arguments.batch) if arguments.batch else None
-        if complaint:
-            raise ArgumentError(f"Argument batch {complaint} (it is {arguments.batch!r}).")
         job_id = f"load-{new_job_id()}"
         load = Load(self.ledger, self.out, arguments, job_id)
         load.run()

@@ -58,8 +58,6 @@ class Command(LedgerCommand):
                 tally = check.run(findings)
             except (ArgumentError, BatchBusyError, PagesElsewhereError) as error:
                 return self.complain(str(error))
-            except OSError as error:
-                return self.complain(f"The pages of {batch} cannot be checked: {error}")
             print_ = findings.as_json if opts.json else findings.as_text
             for piece in print_(batch, tally, check.unchecked, repair=not opts.dry_run):
                 print(piece)

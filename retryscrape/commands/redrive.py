@@ -10,7 +10,7 @@ from functools import partial
 from scrapy.exceptions import UsageError
 from scrapy.utils.conf import arglist_to_dict
 
-from retryscrape.command import LedgerCommand
+from retryscrape.command import LedgerCommand, unusable
 from retryscrape.config import parse_value
 from retryscrape.crawl.api import door
 from retryscrape.crawl.arguments import ArgumentError
@@ -60,13 +60,19 @@ class Command(LedgerCommand):
             through = self._through(opts.through)
             check = self._check(batch, opts.spider, arguments)
             redriver = self._redriver(batch, check, opts, through)
-            folder, job_id = self.out / batch, "redrive"
-            with BatchLock.take_loop(folder, batch, job_id=job_id):
-                return redriver.run()
+            with BatchLock.take_loop(self.out / batch, batch, job_id="redrive"):
+                return self._run(redriver)
         except (ArgumentError, BatchBusyError, PagesElsewhereError) as error:
             return self.complain(str(error))
+
+    def _run(self, redriver: Redriver) -> int:
+        """2 as for every command while nothing was requested, afterwards 1: it ended early."""
+        try:
+            return redriver.run()
         except (LedgerError, OSError) as error:
-            self.complain(str(error))
+            if not redriver.asked:
+                raise
+            self.complain(unusable(error, self.out) if isinstance(error, OSError) else str(error))
             return 1
 
     def _check(self, batch: str, spider: str | None, arguments: dict[str, str]) -> Check:

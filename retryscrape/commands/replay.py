@@ -48,8 +48,6 @@ class Command(LedgerCommand):
                 )  # fmt: skip
             except (ArgumentError, BatchBusyError) as error:
                 return self.complain(str(error))
-            except OSError as error:
-                return self.complain(f"The pages of {batch} cannot be read: {error}")
             print_ = changes.as_json if opts.json else changes.as_text
             for piece in print_(batch, tally, apply=opts.apply):
                 print(piece)

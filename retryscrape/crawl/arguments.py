@@ -13,6 +13,7 @@ from typing import Any
 from cssselect import SelectorError
 from parsel.csstranslator import HTMLTranslator
 
+from retryscrape.manifest.names import batch_name, check_batch_name
 from retryscrape.policy.outcomes import Checks
 
 
@@ -76,6 +77,13 @@ class Arguments:
             raise ArgumentError("Argument batch is missing: manifest=- needs -a batch=NAME.")
         if self.urls is not None and not self.batch:
             raise ArgumentError("Argument batch is missing: urls= needs -a batch=NAME.")
+        if self.manifest and not self.batch:
+            name = batch_name(self.manifest)
+            if complaint := check_batch_name(name):
+                raise ArgumentError(
+                    f"The manifest's name makes no batch: {name!r} {complaint};"
+                    " give one with -a batch=NAME."
+                )
         return self
 
     @property
@@ -88,6 +96,13 @@ def _text(value: Any) -> str:
     text = str(value).strip()
     if not text:
         raise ValueError("is empty")
+    return text
+
+
+def _batch(value: Any) -> str:
+    text = _text(value)
+    if complaint := check_batch_name(text):
+        raise ValueError(complaint)
     return text
 
 
@@ -157,7 +172,7 @@ def _work(value: Any) -> str:
 _PARSERS: Mapping[str, Callable[[Any], Any]] = {
     "manifest": _text,
     "urls": _any_text,
-    "batch": _text,
+    "batch": _batch,
     "require": _selector,
     "min_text": _count,
     "final_host": _host,

@@ -31,9 +31,10 @@ from retryscrape.crawl.keys import (
 from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.settle import GaveUp, Settled
 from retryscrape.crawl.wishes import ladder_of
-from retryscrape.ledger.pages import PageFile, check_batch_name
+from retryscrape.ledger.pages import PageFile
 from retryscrape.ledger.records import Result
 from retryscrape.ledger.times import iso
+from retryscrape.manifest.names import check_batch_name
 from retryscrape.policy.ladder import parse_rung
 from retryscrape.policy.outcomes import ErrorClass, Outcome, Status, Verdict
 from retryscrape.policy.redact import mask_url

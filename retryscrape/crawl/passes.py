@@ -6,6 +6,7 @@ ledger/redrive.py's matter.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -15,9 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-#: Seconds that a pass may go on after its time is over, before it is told to stop,
-#: and again before it is killed: downloads under way end, the feed is written.
-PATIENCE = 60.0
+from retryscrape.crawl.lifeline import NAME, PATIENCE, lifeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,19 +78,25 @@ class Runner:
     def run(self, pass_: Pass, *, seconds: float) -> int:
         """Run a pass to its end; its exit code, negative for the signal that killed it.
 
-        It is stopped if it goes on for more than ``seconds`` and some patience.
+        It is stopped if it goes on for more than ``seconds`` and some patience, and if
+        this process is gone.
         """
         # A group of its own: a terminal sends Ctrl-C to a whole group, and Scrapy takes
         # the second one (ours, handed on) for "do not wait for the downloads".
         self._starting = True
         try:
-            child = subprocess.Popen(  # noqa: S603 - our own command
-                pass_.command(), stdin=subprocess.DEVNULL, process_group=0
-            )
-            self._child = child
-            if self.signalled is not None:  # it came while the child was being made
-                child.send_signal(self.signalled)
-            return self._wait(child, seconds)
+            with lifeline() as end:
+                child = subprocess.Popen(  # noqa: S603 - our own command
+                    pass_.command(),
+                    stdin=subprocess.DEVNULL,
+                    process_group=0,
+                    pass_fds=(end,),
+                    env={**os.environ, NAME: str(end)},
+                )
+                self._child = child
+                if self.signalled is not None:  # it came while the child was being made
+                    child.send_signal(self.signalled)
+                return self._wait(child, seconds)
         finally:
             self._child, self._starting = None, False
 

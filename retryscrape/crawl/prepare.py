@@ -20,8 +20,7 @@ from retryscrape.crawl.rungs import reserved_tiers
 from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.webhook import key_of
 from retryscrape.ledger.dialect import passwords
-from retryscrape.ledger.pages import check_batch_name
-from retryscrape.manifest.read import ManifestError, batch_name, open_manifest, read_rows
+from retryscrape.manifest.read import ManifestError, open_manifest, read_rows
 from retryscrape.policy.exits import Pool, PoolRules
 
 logger = logging.getLogger("retryscrape")
@@ -69,12 +68,6 @@ def prepare(run: Run, kwargs: Mapping[str, Any], *, needs_manifest: bool) -> Non
 
 
 def _check_manifest(arguments: Arguments) -> None:
-    name = arguments.batch
-    if name is None and arguments.manifest:
-        name = batch_name(arguments.manifest)
-    complaint = check_batch_name(name) if name else None
-    if complaint:
-        raise ArgumentError(f"Argument batch {complaint} (it is {name!r}).")
     # a pipe can be read but once; a remote manifest is looked at when it is read
     if arguments.manifest and _is_plain_file(arguments.manifest):
         with open_manifest(arguments.manifest) as stream:

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from retryscrape.config import Config
+from retryscrape.crawl.lifeline import PATIENCE
 from retryscrape.crawl.passes import Interrupted, Pass, Runner, pass_settings
 from retryscrape.crawl.runtime import new_job_id
 from retryscrape.ledger.feed import unread, write_failures
 from retryscrape.ledger.files import write_files
+from retryscrape.ledger.lock import BatchBusyError, BatchLock
 from retryscrape.ledger.records import JobRow, RedriveRow
 from retryscrape.ledger.redrive import (
     RESUMED,
@@ -66,6 +68,8 @@ class Redriver:
     reconcile: Callable[[], None]
     say: Callable[[str], None]
     runner: Runner = field(default_factory=Runner)
+    #: whether a pass was begun: something may have been requested
+    asked: bool = field(default=False, init=False)
     _row: RedriveRow = field(init=False)
     _began: float = field(default_factory=time.monotonic)
 
@@ -85,6 +89,7 @@ class Redriver:
         code = 0
         with self.runner.handling():
             try:
+                self._outlast()
                 self.reconcile()
                 self._row = replace(self._row, before=self._row.before or self._work(rules).size)
                 stop, code = self._loop(rules)
@@ -155,6 +160,7 @@ class Redriver:
                 seconds=left,
             ),
         )
+        self.asked = True
         code = self.runner.run(pass_, seconds=left)
         self._keep()
         jobs = {job.job_id: job for job in self.ledger.jobs_of(self.batch_id)}
@@ -170,6 +176,19 @@ class Redriver:
             return loops[-1]
         number = loops[-1].n + 1 if loops else 1
         return RedriveRow(batch_id=self.batch_id, n=number, started_at=iso(time.time()))
+
+    def _outlast(self) -> None:
+        """The last pass of a loop that was killed ends itself (lifeline.py): wait for that.
+        Raises BatchBusyError if it does not, or if another run has the batch."""
+        ends = time.time() + PATIENCE
+        while self._row.job_id:
+            try:
+                BatchLock.take(self._out / self.batch_id, self.batch_id, job_id="redrive").release()
+                return
+            except BatchBusyError as busy:
+                if busy.job_id != self._row.job_id or time.time() >= ends:
+                    raise
+            self.runner.wait_until(time.time() + 0.5)
 
     def _keep(self, **changes: object) -> None:
         """Put the loop's state down, with the seconds that it has taken so far."""

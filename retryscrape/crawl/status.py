@@ -23,10 +23,10 @@ from retryscrape.crawl.runtime import Run
 from retryscrape.crawl.webhook import deliver, key_of, shown
 from retryscrape.ledger.dialect import LedgerError, shown_url
 from retryscrape.ledger.lock import BatchBusyError, BatchLock
-from retryscrape.ledger.pages import check_batch_name, replacing_file
+from retryscrape.ledger.pages import replacing_file
 from retryscrape.ledger.records import Counts
 from retryscrape.ledger.times import iso
-from retryscrape.manifest.names import STDIN, batch_name, is_uri, local_path
+from retryscrape.manifest.names import STDIN, batch_name, check_batch_name, is_uri, local_path
 from retryscrape.manifest.names import shown as shown_source
 from retryscrape.policy.exitcode import MEANINGS
 from retryscrape.policy.outcomes import Status

@@ -13,7 +13,12 @@ from typing import IO, Self
 
 
 class BatchBusyError(Exception):
-    """Another run has the batch; the message is a sentence that names it."""
+    """Another run has the batch; the message is a sentence that names it, ``job_id`` is its
+    own (empty if it did not say)."""
+
+    def __init__(self, sentence: str, job_id: str = "") -> None:
+        super().__init__(sentence)
+        self.job_id = job_id
 
 
 class BatchLock:
@@ -82,9 +87,11 @@ def _lock(
         fcntl.flock(file, how | fcntl.LOCK_NB)
     except BlockingIOError:
         file.seek(0)
+        owner, job = _owner(file.read())
         raise BatchBusyError(
-            f"{what} is being {verb} by {_owner(file.read())}: wait for it, stop it,"
-            " or give this run a batch of its own (-a batch=NAME)"
+            f"{what} is being {verb} by {owner}: wait for it, stop it,"
+            " or give this run a batch of its own (-a batch=NAME)",
+            job,
         ) from None
     _sign(file, job_id)
 
@@ -96,9 +103,11 @@ def _sign(file: IO[str], job_id: str) -> None:
     file.flush()
 
 
-def _owner(text: str) -> str:
+def _owner(text: str) -> tuple[str, str]:
+    """Who has the lock, for people, and its job's id."""
     try:
         said = json.loads(text)
-        return f"job {said['job_id']} (process {said['pid']} on {said['host']})"
+        job = str(said["job_id"])
+        return f"job {job} (process {said['pid']} on {said['host']})", job
     except (ValueError, TypeError, KeyError):
-        return "another run"
+        return "another run", ""

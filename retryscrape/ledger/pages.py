@@ -46,12 +46,6 @@ OTHER_SUFFIX = ".bin"
 ALL_SUFFIXES = tuple(sorted({*SUFFIXES.values(), OTHER_SUFFIX}))
 _STRUCTURED = {"json": ".json", "xml": ".xml"}
 
-_NAME_LIMIT = 100
-# Folders beside these would be taken for a batch, or the batch for them; the
-# rest cannot be a folder's name on some system that OUT may be copied to.
-_RESERVED = frozenset({"con", "prn", "aux", "nul", "ledger.db", "ledger.db-wal", "ledger.db-shm"})
-_FORBIDDEN = frozenset('/\\:*?"<>|')
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageFile:
@@ -71,23 +65,6 @@ def page_path(batch_id: str, url: str, content_type: str | None) -> str:
     """Where a page lies, relative to OUT: ``BATCH/pages/ab/abcdef0123456789.html``."""
     name = hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"{batch_id}/pages/{name[:2]}/{name}{suffix_of(content_type)}"
-
-
-def check_batch_name(name: str) -> str | None:
-    """Why ``name`` cannot be a batch (it becomes a folder), or ``None`` if it can."""
-    if not name.strip():
-        return "it is empty"
-    if len(name.encode("utf-8", "replace")) > _NAME_LIMIT:
-        return f"it is longer than {_NAME_LIMIT} bytes"
-    if not name.isprintable():
-        return "it holds a control character"
-    if forbidden := sorted(_FORBIDDEN.intersection(name)):
-        return f"it holds the character {forbidden[0]}"
-    if name.startswith((".", "-", "~")) or name != name.strip() or name.endswith("."):
-        return "it starts with one of . - ~ or a space, or ends with a dot or a space"
-    if name.lower() in _RESERVED or name.lower().partition(".")[0] in {"con", "prn", "aux", "nul"}:
-        return "this name is reserved"
-    return None
 
 
 class PageStore:

@@ -13,6 +13,7 @@ from typing import Any
 
 from retryscrape.manifest.judge import judge, printable, rejected
 from retryscrape.manifest.lines import Cut
+from retryscrape.manifest.names import check_batch_name
 from retryscrape.manifest.prior import read_prior
 from retryscrape.manifest.rows import Continue, Item, Options, Rejected, Row
 from retryscrape.policy.outcomes import Outcome
@@ -92,6 +93,8 @@ def _failure(
 ) -> Row | Rejected:
     prior = read_prior(value)
     batch = _name(value.get("batch_id"))
+    if batch and (complaint := check_batch_name(batch)):
+        return rejected(text, line, f'"batch_id" {complaint}')
     if prior.get("outcome") is Outcome.REJECTED and not options.include_permanent:
         # Rejected stays rejected, whatever default_scheme says today, until somebody asks for it.
         reason = prior.get("reason") or "rejected before"
@@ -112,6 +115,8 @@ def _continue(value: Mapping[str, Any], text: str, line: int) -> Continue | Reje
     if manifest is None or type(start) is not int or start < 1:
         return rejected(text, line, '"manifest" or "from_line" of the wrong type')
     batch = _name(value.get("batch_id"))
+    if batch and (complaint := check_batch_name(batch)):
+        return rejected(text, line, f'"batch_id" {complaint}')
     return Continue(manifest=manifest, from_line=start, line=line, batch=batch)
 
 

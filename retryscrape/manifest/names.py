@@ -18,6 +18,13 @@ FORMATS = (".txt", ".csv", ".tsv", ".jsonl", ".json")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _USERINFO = re.compile(r"(?<=://)[^/?#]*@")
 
+_LONGEST = 100
+# Folders beside these would be taken for a batch, or the batch for them; the
+# rest cannot be a folder's name on some system that OUT may be copied to.
+_DEVICES = frozenset({"con", "prn", "aux", "nul"})
+_OURS = frozenset({"ledger.db", "ledger.db-wal", "ledger.db-shm"})
+_FORBIDDEN = frozenset('/\\:*?"<>|')
+
 
 def is_uri(source: str) -> bool:
     """Whether smart_open, and not the file system, is asked for it."""
@@ -36,6 +43,24 @@ def batch_name(source: str) -> str:
     """
     stem, _ = split_name(source)
     return stem
+
+
+def check_batch_name(name: str) -> str | None:
+    """Why ``name`` cannot be a batch (it becomes a folder), or None if it can: a predicate,
+    to follow whatever the sentence calls it."""
+    if not name.strip():
+        return "is empty"
+    if len(name.encode("utf-8", "replace")) > _LONGEST:
+        return f"is longer than {_LONGEST} bytes"
+    if not name.isprintable():
+        return "holds a control character"
+    if forbidden := sorted(_FORBIDDEN.intersection(name)):
+        return f"holds the character {forbidden[0]}"
+    if name.startswith((".", "-", "~")) or name != name.strip() or name.endswith("."):
+        return "starts with one of . - ~ or a space, or ends with a dot or a space"
+    if name.lower() in _OURS or name.lower().partition(".")[0] in _DEVICES:
+        return "is a reserved name"
+    return None
 
 
 def split_name(source: str) -> tuple[str, str]:
