@@ -162,3 +162,13 @@ def test_with_fail_such_pages_are_invalid_the_first_four_and_later_ones_too(
 def test_it_can_be_switched_off(project: Project, web) -> None:
     assert "Suspicious" not in crawl(project, web, "off")
     assert json.loads((project.out / "b" / "run.json").read_text())["suspects"] == []
+
+
+def test_the_same_bytes_are_read_once_and_told_apart_by_their_address() -> None:
+    """The memory of bodies changes no digest: with it and without it the same pages are one."""
+    pages = [page("words on http://h.test/1 and more " * 20, n) for n in (1, 2, 3, 1)]
+    suspects = Suspects()
+    assert [suspects._read(page) for page in pages] == [
+        (text := body_text(page), digest_of(page, text)) for page in pages
+    ]
+    assert digest_of(pages[0], body_text(pages[0])) != digest_of(pages[1], body_text(pages[1]))

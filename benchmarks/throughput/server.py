@@ -70,7 +70,7 @@ class Server(asyncio.Protocol):
         if kind == b"fault" and number not in self._failed:
             self._failed.add(number)
             return _answer(b"busy", b"text/plain", 503)
-        return page(13 if kind == b"fault" else int(kind), int(number) % 1000 + 1000)
+        return page(13 if kind == b"fault" else int(kind), int(number) + 100_000)
 
 
 async def serve() -> None:

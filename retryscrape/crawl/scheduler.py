@@ -27,6 +27,7 @@ from scrapy.utils.asyncio import CallLaterResult, call_later
 from retryscrape.crawl.downloader import RoomyDownloader
 from retryscrape.crawl.keys import API_SLOT, BROWSER_SLOT, host_of, ticket_of
 from retryscrape.crawl.runtime import Run
+from retryscrape.crawl.scraper import LeanScraper
 
 #: Fewer requests than this that could leave now: the manifest is read on.
 LOW = 100
@@ -70,6 +71,7 @@ class WaitingScheduler(Scheduler):
         assert self.crawler is not None
         self.run = Run.of(self.crawler)
         self.run.scheduler = self
+        LeanScraper.take_over(self.crawler.engine)
         downloader = self.crawler.engine.downloader
         self._downloader = downloader if isinstance(downloader, RoomyDownloader) else None
         if self._downloader is not None:

@@ -30,7 +30,7 @@ from retryscrape.ledger.records import AttemptRecord, Result
 from retryscrape.ledger.times import iso
 from retryscrape.policy import retry_after
 from retryscrape.policy.attribution import attribute
-from retryscrape.policy.decide import Action, Decision, Scene, decide
+from retryscrape.policy.decide import Action, Decision, Scene, decide, done
 from retryscrape.policy.outcomes import At, ErrorClass, Outcome, Status, Verdict
 from retryscrape.policy.redact import mask_url
 from retryscrape.policy.ticket import Past, Ticket
@@ -80,7 +80,10 @@ class Settler:
         if left:
             exit_ = run.exit_of(ticket)
             run.spending.settle(ticket, after.history[-1].cost, exit_, ticket.bytes + size)
-        decision = decide(self._scene(request, after, verdict, now, pauses))
+        if verdict.outcome is Outcome.OK:
+            decision = done(after.rung)
+        else:
+            decision = decide(self._scene(request, after, verdict, now, pauses))
         if decision.action is Action.RETRY:
             why = refused_retry(request, after, self.retries)
             decision = replace(decision, action=Action.FAIL, rule=why) if why else decision

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from retryscrape.policy.backoff import Backoff
 from retryscrape.policy.budget import fits
@@ -115,8 +116,21 @@ def decide(scene: Scene) -> Decision:
     return _RULES[scene.verdict.outcome](scene)
 
 
+@lru_cache(maxsize=64)
+def done(rung: str) -> Decision:
+    """A good page ends its URL: nothing else has a say, and so it needs no scene."""
+    rule = "the page passed every check"
+    return Decision(
+        action=Action.DONE,
+        outcome=Outcome.OK,
+        rule=rule,
+        rung=rung,
+        error_class=ERROR_CLASS[Outcome.OK],
+    )
+
+
 def _done(scene: Scene) -> Decision:
-    return _end(scene, Action.DONE, "the page passed every check")
+    return done(scene.ticket.rung)
 
 
 def _final(scene: Scene) -> Decision:

@@ -25,6 +25,8 @@ PAGES, URLS = 10_000, 200_000
 #: that a page must have to be told by them alone.
 _TEXT, _ENOUGH = 8_000, 200
 _SAMPLE = 160
+#: Bodies whose text is kept, in case that the same bytes come again (8 KB each).
+_BODIES = 64
 #: Suspicious pages that are passed over when one has to be forgotten.
 _PATIENCE = 8
 
@@ -124,6 +126,8 @@ class Suspects:
         self._seen: OrderedDict[tuple[str, str], _Seen] = OrderedDict()
         #: the row that showed a title first, until it is counted with the second
         self._titles: OrderedDict[tuple[str, str], Row | None] = OrderedDict()
+        #: text and digest of the last bodies in which their URL does not stand
+        self._bodies: OrderedDict[bytes, tuple[str | None, str]] = OrderedDict()
         self._hosts: set[str] = set()
         self._urls: set[int] = set()
         self.know(known)
@@ -141,8 +145,8 @@ class Suspects:
         before = self._titled((host, looks_of(page)), row) if html else None
         if before == row and host not in self._hosts:
             return 0
-        text = body_text(page) if html else None
-        key = (host, digest_of(page, text))
+        text, digest = self._read(page) if html else (None, digest_of(page, None))
+        key = (host, digest)
         seen = self._entry(key)
         if before is not None and before != row and not seen.known:
             self._count(seen, key, before)
@@ -151,6 +155,22 @@ class Suspects:
             shown = text if text is not None else decode(page.body[:_SAMPLE], page.encoding)
             seen.text = " ".join(shown[:_SAMPLE].split())
         return max(seen.urls, 1) if seen.known or seen.urls >= SAME else 0
+
+    def _read(self, page: Page) -> tuple[str | None, str]:
+        """Text and digest; a body that came before to the byte is not read again (a twentieth
+        of the time: a block page that nobody knows comes thousands of times)."""
+        key = blake2b(page.body, digest_size=16).digest() + (page.encoding or "").encode()
+        found = self._bodies.get(key)
+        text = body_text(page) if found is None else found[0]
+        own = text is not None and page.url.lower() in text
+        if found is not None and not own:
+            return found
+        made = text, digest_of(page, text)
+        if not own:
+            self._bodies[key] = made
+            if len(self._bodies) > _BODIES:
+                self._bodies.popitem(last=False)
+        return made
 
     def _titled(self, title: tuple[str, str], row: Row) -> Row | None:
         """The row itself if its title is new, the first row that had it if this is the

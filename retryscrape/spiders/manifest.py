@@ -23,6 +23,7 @@ from retryscrape.crawl.feeder import Feeder
 from retryscrape.crawl.items import failure_item, no_result, page_item
 from retryscrape.crawl.middlewares import SETTLED, settle_failure
 from retryscrape.crawl.runtime import Run
+from retryscrape.crawl.scraper import ITEMS_ONLY
 from retryscrape.crawl.settle import Settler
 
 logger = logging.getLogger("retryscrape")
@@ -118,6 +119,8 @@ class ManifestSpider(Spider):
     def handle_plain_page(self, response: Response) -> tuple[Any, ...]:
         """The same for spiders without a ``parse`` of their own."""
         return (page_item(response.meta[SETTLED], response),)
+
+    setattr(handle_plain_page, ITEMS_ONLY, True)
 
     async def handle_failure(self, failure: Failure) -> AsyncIterator[Any]:
         """The errback: a failure that is settled, or an error that passed by our middlewares."""
