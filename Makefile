@@ -49,6 +49,7 @@ $(VENV)/.ready-dev: $(VENV)/.ready
 # Measurements, side by side in one run, as ratios (docs/performance.md).
 bench-browser: $(VENV)/.ready-dev system
 	$(PY) benchmarks/browser.py
+	$(PY) -m benchmarks.browser_mixed
 
 # Other tools live in a set-up of their own: what they bring would change what we measure and test.
 BENCH := $(VENV)-bench

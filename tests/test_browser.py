@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from typing import Any
@@ -16,10 +18,12 @@ from scrapy import Request
 from scrapy.utils.test import get_crawler
 from scrapy_playwright.page import PageMethod
 
+from retryscrape.crawl.browser.aside import Aside
 from retryscrape.crawl.browser.handler import Browser
 from retryscrape.crawl.browser.options import BrowserOptions, BrowserProxy, Waits
 from retryscrape.crawl.browser.processes import processes
 from retryscrape.crawl.faults import At, FetchError
+from retryscrape.crawl.keys import BYTES
 from retryscrape.hostile.proxies import Proxy
 from retryscrape.hostile.web import HostileWeb
 from retryscrape.policy.outcomes import Kind, Page
@@ -509,3 +513,34 @@ def test_the_classifier_says_what_is_still_a_challenge(
     loop.run_until_complete(bench.browser.close())
     assert b"_cf_chl_opt" not in cleared.body
     assert (hard.status, hard.headers["cf-mitigated"]) == (403, b"challenge")
+
+
+def test_a_loop_that_never_rests_holds_no_page_up(
+    loop: asyncio.AbstractEventLoop, site: Site
+) -> None:
+    crawler = get_crawler()
+    aside = Aside(crawler, BrowserOptions.from_settings(crawler.settings, waits=WAITS))
+    loop.run_until_complete(aside.close())  # nothing was started
+
+    async def busy() -> None:
+        while True:
+            time.sleep(0.01)  # noqa: ASYNC251 - plain pages that are being worked at
+            await asyncio.sleep(0)
+
+    async def go() -> Any:
+        plain = asyncio.create_task(busy())
+        request = Request(site.url + "/ok")
+        how: dict[str, Any] = {"proxy": None, "host": "site", "escalated": False}
+        response = await aside.fetch(request, **how, timeout=20.0)  # was over a minute
+        gone = asyncio.create_task(aside.fetch(Request(site.url + "/hang"), **how, timeout=20.0))
+        await asyncio.sleep(0.2)
+        plain.cancel()
+        await aside.close()
+        with pytest.raises(FetchError, match="cancelled"):
+            await gone
+        return response
+
+    response = loop.run_until_complete(go())
+    assert (response.status, response.request.meta[BYTES] > 0) == (200, True)
+    assert "browser" not in {thread.name for thread in threading.enumerate()}
+    assert crawler.stats.get_value("retryscrape/browser/pages") == 2

@@ -2,7 +2,7 @@
 
 Says its port; answers until standard input ends. The path says what comes:
 ``/KILOBYTES/NUMBER`` a page, ``/json/NUMBER`` a record of 1 KB, ``/fault/NUMBER`` a 503
-once, then the page. Absolute request lines make it a forwarding proxy of itself.
+once, then the page, ``/script/NUMBER`` a page of 13 KB that a script makes. Absolute request lines make it a forwarding proxy of itself.
 """
 
 from __future__ import annotations
@@ -41,6 +41,17 @@ def page(kilobytes: int, number: int) -> bytes:
 
 
 @lru_cache(2048)
+def scripted(number: int) -> bytes:
+    """Nothing without a browser; in one, the page of 13 KB."""
+    line = (_PARAGRAPH % number).strip().decode()
+    count = 13 * 1024 // len(_PARAGRAPH % number)
+    return _answer(
+        f"<!doctype html><html><head><title>Page {number}</title></head><body><div id=app></div>"
+        f"<script>app.innerHTML = {json.dumps(line)}.repeat({count})</script></body></html>".encode()
+    )
+
+
+@lru_cache(2048)
 def record(number: int) -> bytes:
     """A JSON answer of about 1 KB."""
     value = {"id": number, "name": f"Record {number}", "text": "word " * 180}
@@ -67,6 +78,8 @@ class Server(asyncio.Protocol):
             return _answer(b"", b"text/plain", 404)
         if kind == b"json":
             return record(int(number))
+        if kind == b"script":
+            return scripted(int(number))
         if kind == b"fault" and number not in self._failed:
             self._failed.add(number)
             return _answer(b"busy", b"text/plain", 503)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from retryscrape.crawl.api.rung import Api
     from retryscrape.crawl.arguments import Arguments
     from retryscrape.crawl.books import Books
-    from retryscrape.crawl.browser.handler import Browser
+    from retryscrape.crawl.browser.aside import Aside
     from retryscrape.crawl.scheduler import WaitingScheduler
     from retryscrape.crawl.worker import Worker
 
@@ -141,7 +141,7 @@ class Run:
         #: why the manifest was not read to its end, or None
         self.incomplete: str | None = None
         self.parking = Parking(self)
-        self._browser: Browser | None = None
+        self._browser: Aside | None = None
         #: the scraping API's rung, None where the ladder has none
         self.api: Api | None = None
         self.their_browser = TheirBrowser(crawler.settings)
@@ -166,10 +166,10 @@ class Run:
     # --- the browser -----------------------------------------------------------
 
     @property
-    def browser(self) -> Browser:
+    def browser(self) -> Aside:
         """The browser rung's handler; nothing is started before its first page."""
         if self._browser is None:
-            from retryscrape.crawl.browser.handler import Browser
+            from retryscrape.crawl.browser.aside import Aside
             from retryscrape.crawl.browser.options import BrowserOptions
 
             options = BrowserOptions.from_settings(
@@ -179,7 +179,7 @@ class Run:
                 enough_text=self.checks.min_text,
                 require=self.checks.require,
             )
-            self._browser = Browser(self.crawler, options)
+            self._browser = Aside(self.crawler, options)
         return self._browser
 
     def look_for_browser(self) -> None:

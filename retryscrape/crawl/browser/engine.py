@@ -67,9 +67,14 @@ class Session:
         two of ten kills waited for its whole time-out)."""
 
         def gone(_: object) -> None:  # a method would be given an attribute, and has no room for it
-            asyncio.get_running_loop().call_later(_GRACE, self._drop)
+            self.lose()
 
         self.browser.on("disconnected", gone)
+
+    def lose(self) -> None:
+        """It is gone, or its driver is (of which Playwright tells it nothing)."""
+        self.lost = True
+        asyncio.get_running_loop().call_later(_GRACE, self._drop)
 
     def _drop(self) -> None:
         for work in self.works:
@@ -169,6 +174,8 @@ class Engine:
         self.launches += 1
         session = Session(browser)
         session.watch()
+        if end := _driver_error(self._provider):
+            end.add_done_callback(lambda _: session.lose())
         return session
 
     async def _browser(self) -> PlaywrightBrowser:
@@ -202,7 +209,7 @@ class Engine:
     async def _stop_driver(self) -> None:
         if self._provider is not None:
             await _bounded(self._provider.close())
-            _read_error(self._provider)
+            _read(_driver_error(self._provider))
             self._provider = None
 
     def _refuse(self, sentence: str) -> FetchError:
@@ -237,7 +244,7 @@ def own_session() -> Iterator[None]:
     """
     previous = os.environ.get("PLAYWRIGHT_NODEJS_PATH")
     try:
-        node = previous or _bundled_node()
+        node = previous or bundled_node()
         folder = tempfile.TemporaryDirectory(prefix="retryscrape-", ignore_cleanup_errors=True)
     except (ImportError, OSError):
         yield
@@ -258,19 +265,27 @@ def own_session() -> Iterator[None]:
                 os.environ["PLAYWRIGHT_NODEJS_PATH"] = previous
 
 
-def _bundled_node() -> str:
+def bundled_node() -> str:
+    """The path of the node that playwright brings."""
     import playwright
 
     return str(Path(playwright.__file__).parent / "driver" / "node")
 
 
-def _read_error(provider: Any) -> None:
-    """Read the error of a driver that was killed: playwright leaves it in a future, and
-    asyncio would log it as never retrieved. Nothing public leads there."""
-    with suppress(Exception):
-        future = provider.playwright_context_manager._client._transport.on_error_future
-        if future.done():
-            future.exception()
+def _driver_error(provider: Any) -> asyncio.Future[Any] | None:
+    """What playwright tells the end of a driver by that was killed. Nothing public leads there."""
+    with suppress(AttributeError):
+        future: asyncio.Future[Any] = (
+            provider.playwright_context_manager._client._transport.on_error_future
+        )
+        return future
+    return None
+
+
+def _read(future: asyncio.Future[Any] | None) -> None:
+    """Read an error that playwright leaves behind: asyncio would log it as never retrieved."""
+    if future is not None and future.done() and not future.cancelled():
+        future.exception()
 
 
 async def _bounded(closing: Any) -> None:
@@ -280,4 +295,4 @@ async def _bounded(closing: Any) -> None:
             await closing
 
 
-__all__ = ["ARGS", "INSTALL", "Engine", "Session", "launch_options", "own_session"]
+__all__ = ["ARGS", "INSTALL", "Engine", "Session", "bundled_node", "launch_options", "own_session"]

@@ -7,6 +7,7 @@ a site, an exit or the browser may do.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,8 +34,9 @@ from retryscrape.policy.outcomes import Kind, Page
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-#: Seconds for pages in flight to end when the run is closed, and between looks at the memory.
-CLOSE_SECONDS, MEMORY_SECONDS = 2.0, 10.0
+#: Seconds for pages in flight to end when the run is closed, and between looks at the memory
+#: (at the least: a look may take no more than one in so many seconds).
+CLOSE_SECONDS, MEMORY_SECONDS, MEMORY_SHARE = 2.0, 10.0, 200
 #: Seconds for a page that was given up to say what it had received.
 _LAST_WORDS = 0.2
 
@@ -73,7 +75,7 @@ class Browser:
         self._works: set[asyncio.Task[Response]] = set()
         self._entered: dict[asyncio.Task[Any], Session] = {}
         self._closing = False
-        self._sampled = 0.0
+        self._sample_at = 0.0
 
     def available(self) -> str | None:
         """None if a browser can be found, else why not, in one sentence. Launches nothing."""
@@ -254,15 +256,18 @@ class Browser:
             key in meta for key in ("playwright_page_methods", "playwright_page_init_callback")
         )
         lease.reusable = not (own or job.request.body or job.escalated)
-        if time.monotonic() - self._sampled > MEMORY_SECONDS:
-            self._sampled = time.monotonic()
+        if time.monotonic() > self._sample_at:
+            self._sample_at = math.inf
             asyncio.get_running_loop().run_in_executor(None, self._sample)
 
     def _sample(self) -> None:
+        began = time.monotonic()
         size = pss(self._engine.processes()) / 1e6
         if size:
             self._stats.set_value("retryscrape/browser/memory_mb", round(size))
             self._stats.max_value("retryscrape/browser/memory_mb_max", round(size))
+        ended = time.monotonic()
+        self._sample_at = ended + max(MEMORY_SECONDS, MEMORY_SHARE * (ended - began))
 
     def _bytes(self, request: Request, lease: Lease[Place, Tab] | None) -> int:
         if lease is not None:

@@ -1,0 +1,184 @@
+"""Plain pages per second while a browser renders some of the list, against the same list without.
+
+    python -m benchmarks.browser_mixed [PAGES] [ROUNDS]
+
+A crawl of plain pages of 13 KB alone, then one of the same length of which every twentieth
+is made by script and rendered in real Chromium. The crawl has core 1 to itself in both; the
+browser, its driver and the server share core 0. What counts is the plain rung, from its
+first request to its last answer, and the CPU time of our own process meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from bisect import bisect_left
+from dataclasses import dataclass
+from datetime import datetime
+from json import dumps
+from pathlib import Path
+
+from benchmarks.throughput.__main__ import OURS, ROOT
+from retryscrape.crawl.browser.engine import bundled_node
+from retryscrape.crawl.browser.executable import NAMES
+
+SHARE = 20
+TARGET = 0.9
+#: How often a look is taken at what CPU time our process has used.
+_EVERY = 0.02
+_TICK = os.sysconf("SC_CLK_TCK")
+#: What keeps a program of the browser on the other core.
+_WRAPPER = '#!/bin/sh\nexec taskset -c 0 "{path}" "$@"\n'
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The plain rung of one crawl: pages, seconds and our CPU seconds for them; and how many
+    pages were rendered, meanwhile and in all."""
+
+    pages: int
+    wall: float
+    cpu: float
+    meanwhile: int
+    rendered: int
+
+
+class Meter(threading.Thread):
+    """What CPU time a process (without those below it) has used, by the clock."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.stat = Path(f"/proc/{pid}/stat")
+        self.times: list[float] = []
+        self.used: list[float] = []
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            try:
+                fields = self.stat.read_text().rpartition(")")[2].split()
+            except OSError:
+                return
+            self.times.append(time.time())
+            self.used.append((int(fields[11]) + int(fields[12])) / _TICK)
+            time.sleep(_EVERY)
+
+    def between(self, first: float, last: float) -> float:
+        """CPU seconds from one moment to another (epoch seconds)."""
+        start, end = (
+            self.used[min(bisect_left(self.times, t), len(self.used) - 1)] for t in (first, last)
+        )
+        return end - start
+
+
+def wrapped(path: str, folder: Path, name: str) -> Path:
+    """A program that runs on core 0 whatever started it."""
+    wrapper = folder / name
+    wrapper.write_text(_WRAPPER.format(path=path))
+    wrapper.chmod(0o755)
+    return wrapper
+
+
+def crawl(urls: list[str], folder: Path) -> Measured:
+    """One crawl on core 1, its browser on core 0."""
+    folder.mkdir()
+    (folder / "urls.txt").write_text("\n".join(urls) + "\n")
+    path = next(found for found in map(shutil.which, NAMES) if found)
+    options = {"executable_path": str(wrapped(path, folder, "chromium"))}
+    settings = OURS | {
+        "RETRYSCRAPE_LADDER": "http,browser",
+        "RETRYSCRAPE_OUT": str(folder / "out"),
+        "PLAYWRIGHT_LAUNCH_OPTIONS": dumps(options),
+    }
+    words = [word for item in settings.items() for word in ("-s", "=".join(item))]
+    command = ["taskset", "-c", "1", sys.executable, "-m", "scrapy", "crawl", "pages"]
+    command += ["-a", f"manifest={folder / 'urls.txt'}", *words]
+    node = wrapped(str(bundled_node()), folder, "node")
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdout=log,
+            stderr=log,
+            env=os.environ | {"PLAYWRIGHT_NODEJS_PATH": str(node)},
+        )
+        meter = Meter(process.pid)
+        code = process.wait()
+    if code:
+        raise SystemExit((folder / "log").read_text(errors="replace")[-2000:])
+    return measured(folder / "out" / "ledger.db", meter)
+
+
+def measured(ledger: Path, meter: Meter) -> Measured:
+    """What the ledger tells of a crawl that is over."""
+    with sqlite3.connect(ledger) as connection:
+        rows = connection.execute("SELECT started_at, elapsed, rung, outcome FROM attempts")
+        attempts = [(epoch(at), epoch(at) + took, rung, how) for at, took, rung, how in rows]
+    plain = [a for a in attempts if a[2] == "http" and a[3] == "ok"]
+    rendered = [a for a in attempts if a[2] == "browser"]
+    assert all(how == "ok" for *_, how in rendered), "a page was not rendered"
+    first, last = min(a[0] for a in plain), max(a[1] for a in plain)
+    meanwhile = sum(end <= last for _, end, *_ in rendered)
+    used = meter.between(first, last)
+    return Measured(len(plain), last - first, used, meanwhile, len(rendered))
+
+
+def epoch(moment: str) -> float:
+    """The ledger's times as seconds."""
+    return datetime.fromisoformat(moment).timestamp()
+
+
+def main(pages: int, rounds: int) -> None:
+    server = subprocess.Popen(
+        ["taskset", "-c", "0", sys.executable, "-m", "benchmarks.throughput.server"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    base = f"http://127.0.0.1:{int(server.stdout.readline())}"
+    alone = [f"{base}/13/{n}" for n in range(pages)]
+    mixed = [f"{base}/script/{n}" if n % SHARE == 0 else url for n, url in enumerate(alone)]
+    folder = Path(tempfile.mkdtemp(prefix="retryscrape-bench-"))
+    runs: dict[str, list[Measured]] = {"plain alone": [], "5% rendered": []}
+    try:
+        for turn in range(rounds):
+            runs["plain alone"].append(crawl(alone, folder / f"{turn}-alone"))
+            runs["5% rendered"].append(crawl(mixed, folder / f"{turn}-mixed"))
+    finally:
+        server.stdin.close()
+        server.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+    show(runs, pages, rounds)
+
+
+def show(runs: dict[str, list[Measured]], pages: int, rounds: int) -> None:
+    """The table and its ratios."""
+    print(f"{pages} pages, medians of {rounds} rounds, Python {platform.python_version()}")
+    print("| crawl | plain pages/s | plain pages per CPU s of ours | rendered meanwhile, in all |")
+    print("|---|---|---|---|")
+    rates = []
+    for name, some in runs.items():
+        wall = statistics.median(run.pages / run.wall for run in some)
+        cpu = statistics.median(run.pages / run.cpu for run in some)
+        rates.append((wall, cpu))
+        last = some[-1]
+        print(f"| {name} | {wall:.0f} | {cpu:.0f} | {last.meanwhile}, {last.rendered} |")
+    (wall, cpu), (mixed_wall, mixed_cpu) = rates
+    print(f"kept: {mixed_wall / wall:.2f} by the clock, {mixed_cpu / cpu:.2f} by CPU time", end="")
+    print(f" (target {TARGET})")
+
+
+if __name__ == "__main__":
+    numbers = [int(arg) for arg in sys.argv[1:]]
+    main(*(numbers + [3000, 3][len(numbers) :]))
