@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
+from typing import Any
 from urllib.parse import ParseResult
 
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
@@ -16,6 +18,8 @@ from twisted.internet.defer import Deferred
 
 logger = logging.getLogger("retryscrape")
 
+_UNKNOWN: Any = object()
+
 
 class QuietRobotsTxtMiddleware(RobotsTxtMiddleware):
     """Scrapy's own, which logs an ERROR with a traceback for every host that is down.
@@ -23,6 +27,18 @@ class QuietRobotsTxtMiddleware(RobotsTxtMiddleware):
     Of an answer that is no success nothing is read: an error page is no robots.txt
     (RFC 9309, 2.3.1.3: a client error means that there are no rules).
     """
+
+    # a coroutine only while there is something to wait for
+    def process_request(  # type: ignore[override]
+        self, request: Request, spider: Spider | None = None
+    ) -> Awaitable[None] | None:
+        url = urlparse_cached(request)
+        parser = self._parsers.get(url.netloc, _UNKNOWN)
+        if parser is _UNKNOWN or isinstance(parser, Deferred):
+            return super().process_request(request)
+        if not request.meta.get("dont_obey_robotstxt"):
+            self.process_request_2(parser, request)
+        return None
 
     async def robot_parser(self, request: Request) -> RobotParser | None:
         url = urlparse_cached(request)

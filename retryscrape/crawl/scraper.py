@@ -35,7 +35,7 @@ class LeanScraper(Scraper):
     @classmethod
     def take_over(cls, engine: ExecutionEngine) -> None:
         """There is no setting for it. A project that has put another one there keeps it."""
-        if type(engine.scraper) is not Scraper:
+        if type(getattr(engine, "scraper", None)) is not Scraper:
             return
         own = cls.__new__(cls)
         own.__dict__ = engine.scraper.__dict__

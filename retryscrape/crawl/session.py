@@ -87,6 +87,8 @@ class Session:
         # what is there by now stays: looking through it at each collection took a twentieth
         # of the time of a crawl
         gc.freeze()
+        # as in settings.py, for projects that have the add-on
+        gc.set_threshold(20_000, 20, 20)
 
     def _open(self, spider: Spider) -> None:
         run, arguments = self.run, self.run.arguments
