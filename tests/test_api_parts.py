@@ -94,6 +94,7 @@ def test_only_a_plain_rung_takes_what_is_no_page() -> None:
     }
     run = Run(get_crawler(Spider, settings))
     for _ in range(5):
+        run.learner.goes_on("h.test", "http", "api")
         run.learner.success("h.test", "api", run.clock(), started="http")
     rungs = {adopt(run, Request("http://h.test/", method="POST")).rung for _ in range(20)}
     assert rungs == {"http"}

@@ -41,19 +41,25 @@ def starts(learner: Learner, host: str, now: float, times: int = 2000) -> dict[s
     return {rung: found.count(rung) for rung in set(found)}
 
 
+def needed(learner: Learner, rung: str, now: float, started: str = "http") -> None:
+    """A URL that began on one rung and got its page from another."""
+    learner.goes_on("h", started, rung)
+    learner.success("h", rung, now, started=started)
+
+
 def test_one_stray_403_moves_nothing():
     learner = Learner(TWO)
     learner.success("h", "http", 0)
-    learner.success("h", "browser", 1, started="http")
+    needed(learner, "browser", 1)
     learner.success("h", "http", 2)
-    learner.success("h", "browser", 3, started="http")
+    needed(learner, "browser", 3)
     assert starts(learner, "h", 4) == {"http": 2000}
 
 
 def test_three_of_five_move_the_host_up_and_one_in_twenty_probes_below():
     learner = Learner(TWO)
     for n, rung in enumerate(("browser", "http", "browser", "http", "browser")):
-        learner.success("h", rung, n, started="http")
+        needed(learner, rung, n)
     counts = starts(learner, "h", 10)
     assert counts["http"] == pytest.approx(100, abs=30)
     assert starts(learner, "other", 10) == {"http": 2000}
@@ -62,14 +68,14 @@ def test_three_of_five_move_the_host_up_and_one_in_twenty_probes_below():
 def moved_up() -> Learner:
     learner = Learner(TWO, learn=100)
     for n in range(3):
-        learner.success("h", "browser", n, started="http")
+        needed(learner, "browser", n)
     return learner
 
 
 def test_it_is_forgotten_after_learn_seconds_unless_it_is_seen_again():
     learner = moved_up()
     assert "browser" in starts(learner, "h", 101)
-    learner.success("h", "browser", 101, started="http")
+    needed(learner, "browser", 101)
     assert "browser" in starts(learner, "h", 200)
     assert starts(learner, "h", 202) == {"http": 2000}
 
@@ -92,7 +98,7 @@ def test_two_cheap_probes_in_a_row_move_the_host_down():
 def test_a_lucky_probe_followed_by_a_failed_one_changes_nothing():
     learner = moved_up()
     learner.success("h", "http", 10, started="http")
-    learner.success("h", "browser", 11, started="http")
+    needed(learner, "browser", 11)
     learner.success("h", "http", 12, started="http")
     assert "browser" in starts(learner, "h", 13)
 
@@ -101,6 +107,21 @@ def test_a_remembered_rung_that_is_not_available_gives_the_next_best():
     learner = Learner(Ladder(("http", "browser"), frozenset({"http"})))
     learner.restore(moved_up().snapshot())
     assert starts(learner, "h", 5) == {"http": 2000}
+
+
+def test_pages_that_come_in_last_are_not_taken_for_the_rule():
+    learner = Learner(TWO)
+    for n in range(200):
+        if n % 20:
+            learner.success("h", "http", n, started="http")
+        else:
+            learner.goes_on("h", "http", "browser")
+    for n in range(200, 210):
+        learner.success("h", "browser", n, started="http")
+    assert starts(learner, "h", 300) == {"http": 2000}
+    for n in range(300, 306):  # the site has changed
+        needed(learner, "browser", n)
+    assert starts(learner, "h", 310)["browser"] > 1500
 
 
 def test_what_was_learned_survives_the_run():

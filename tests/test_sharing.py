@@ -109,6 +109,7 @@ def test_a_learned_rung_comes_with_the_host(pair: Pair) -> None:
         await one.take(1)
         host = next(iter(one.cursors))
         for _ in range(5):
+            one.run.learner.goes_on(host, "http", "browser")
             one.run.learner.success(host, "browser", time.time(), started="http")
         await one._look()
         one.claims.leave()  # as if it had died: the host is free again

@@ -273,6 +273,7 @@ class Settler:
     # --- what comes out --------------------------------------------------------
 
     def _next(self, request: Request, ticket: Ticket, decision: Decision) -> Request:
+        self.run.learner.goes_on(ticket.host, ticket.rung, decision.rung)
         retry = request.copy()
         clear_attempt(retry)
         if ticket.batch and retry.url != ticket.request_url:

@@ -14,6 +14,9 @@ from typing import NamedTuple, Protocol
 
 #: A host's start rung moves up when NEEDED of its last WINDOW successes needed more.
 WINDOW, NEEDED = 5, 3
+#: And only if half of so many URLs, in the order in which they were asked for, gave way to a
+#: higher rung: slow pages come in last, and one in twenty may be the last five of a crawl.
+STARTS = 10
 #: One start in PROBE_EVERY goes a rung lower, so that a site that relaxed gets cheap again.
 PROBE_EVERY = 20
 #: This many probes in a row that got their page from the lower rung move a host down.
@@ -116,6 +119,14 @@ class _Learned:
     #: rungs of the last successes: what each really needed
     recent: deque[int] = field(default_factory=lambda: deque(maxlen=WINDOW))
     cheaper: int = 0
+    #: whether the URLs asked for last had to go on from where they began
+    gave_way: deque[bool] = field(default_factory=lambda: deque(maxlen=STARTS))
+
+    @property
+    def common(self) -> bool:
+        """Whether it is the rule here that a URL needs more than the rung it began on."""
+        needed = sum(self.gave_way)
+        return needed >= NEEDED and 2 * needed >= len(self.gave_way)
 
 
 class Learner:
@@ -145,6 +156,11 @@ class Learner:
         chance = 0.5 if self._hosts[host].cheaper else 1 / PROBE_EVERY
         return lower if rng.random() < chance else rung
 
+    def goes_on(self, host: str, rung: str, to: str) -> None:
+        """A URL that was asked for on ``rung`` is asked for again on ``to``."""
+        if self._ladder.index(to) > self._ladder.index(rung):
+            self._remember(host).gave_way.append(True)
+
     def success(self, host: str, rung: str, now: float, *, started: str | None = None) -> None:
         """A page came from ``rung``; ``started`` is where this URL began in this pass.
 
@@ -159,6 +175,8 @@ class Learner:
                 return
             known = self._remember(host)
         known.recent.append(level)
+        if started is None or self._ladder.index(started) == level:
+            known.gave_way.append(False)
         if level < best:
             self._came_cheaper(host, known, level, now)
             return
@@ -174,7 +192,13 @@ class Learner:
                 host,
                 self._ladder.rungs[known.best] if known.best else None,
                 known.until if known.best else None,
-                json.dumps({"recent": list(known.recent), "cheaper": known.cheaper}),
+                json.dumps(
+                    {
+                        "recent": list(known.recent),
+                        "cheaper": known.cheaper,
+                        "gave_way": [int(more) for more in known.gave_way],
+                    }
+                ),
             )
             for host, known in self._hosts.items()
         ]
@@ -185,11 +209,13 @@ class Learner:
             state = json.loads(row.state or "{}")
             best = self._ladder.index(row.best_rung) if row.best_rung else 0
             levels = [level for level in state.get("recent", ()) if level < len(self._ladder.rungs)]
-            if not best and not any(levels):
+            gave_way = [bool(more) for more in state.get("gave_way", ())]
+            if not best and not any(levels) and not any(gave_way):
                 continue
             known = self._remember(row.host)
             known.best, known.until = best, row.best_until or 0.0
             known.recent = deque(levels, maxlen=WINDOW)
+            known.gave_way = deque(gave_way, maxlen=STARTS)
             known.cheaper = int(state.get("cheaper", 0))
 
     def _best(self, host: str, now: float) -> int:
@@ -221,9 +247,9 @@ class Learner:
         """The highest rung that NEEDED of the last successes had to use, if it is higher."""
         levels = sorted(known.recent, reverse=True)
         needed = levels[NEEDED - 1] if len(levels) >= NEEDED else 0
-        if needed > best:
+        if needed > best and known.common:
             known.best, known.until, known.cheaper = needed, now + self._learn, 0
-        elif not known.best and not any(levels):
+        elif not known.best and not any(levels) and not any(known.gave_way):
             del self._hosts[host]
 
     def _remember(self, host: str) -> _Learned:
