@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_titles import ENCODINGS, PIECES
 
+from retryscrape.policy import text as text_module
 from retryscrape.policy.text import plain_text, visible_text
 
 
@@ -164,3 +165,12 @@ def test_what_was_written_is_what_is_read(words: list[str], tag: str) -> None:
     text = " ".join([f"y {word}" if "href" in tag else word for word in words])
     assert plain_text(page, limit=10_000) == text
     assert seen(page) == len(text)
+
+
+@given(st.lists(st.sampled_from(["<p>", "</p>", "word ", " \n\t", "x" * 90, "\u00a0" * 9, "é", "&amp;", "&#00065;", "<script>a</script>", "&"]), max_size=60), st.sampled_from([None, "utf-8", "iso-8859-1", "gb18030"]), st.integers(0, 400))  # fmt: skip
+def test_enough_is_told_at_a_glance_only_where_a_careful_count_says_so(
+    parts: list[str], encoding: str | None, enough: int
+) -> None:
+    body = "".join(parts).encode()
+    careful = sum(map(len, text_module._words(body, encoding)))
+    assert visible_text(body, encoding, enough=enough) == min(careful, enough)

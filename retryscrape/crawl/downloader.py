@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pydispatch import dispatcher
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader, Slot
 from scrapy.http import Response
@@ -24,6 +23,7 @@ from twisted.python.failure import Failure
 
 from retryscrape.crawl.chain import Chain
 from retryscrape.crawl.keys import API_SLOT, BROWSER_SLOT, SLOT, host_of, ticket_of
+from retryscrape.crawl.telling import DirectSignals
 
 #: Pages that are bought: how many at once is the rung's own matter.
 _BOUNDLESS = {"concurrency": 1_000_000, "delay": 0.0}
@@ -46,6 +46,7 @@ class RoomyDownloader(Downloader):
     def __init__(self, crawler: Any) -> None:
         super().__init__(crawler)
         self.on_left: Callable[[Request], None] | None = None
+        self.signals = DirectSignals(self.signals.sender)
         self._chain = Chain(self.middleware)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -155,8 +156,4 @@ class RoomyDownloader(Downloader):
             self._say(signals.request_left_downloader, request=request)
 
     def _say(self, signal: object, **what: Any) -> None:
-        """Send one of Scrapy's signals. Nobody listens to most: asking costs a tenth."""
-        senders = (id(self.signals.sender), id(dispatcher.Any))
-        known = (dispatcher.connections.get(sender, ()) for sender in senders)
-        if any(signal in heard or dispatcher.Any in heard for heard in known):
-            self.signals.send_catch_log(signal=signal, spider=self.crawler.spider, **what)
+        self.signals.send_catch_log(signal=signal, spider=self.crawler.spider, **what)

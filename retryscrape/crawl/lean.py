@@ -7,6 +7,7 @@ Each takes the place of its parent, where the project has not put its hand on th
 from __future__ import annotations
 
 import logging
+import weakref
 from typing import Any
 
 from scrapy import Request, Spider
@@ -60,8 +61,16 @@ class LeanMetaRefresh(MetaRefreshMiddleware):
 
 def may_refresh(response: Response) -> bool:
     """Whether the page's beginning has the word ``refresh``, or an encoding that hides it."""
+    global _looked_at
+    if _looked_at is not None and _looked_at[0]() is response:
+        return _looked_at[1]  # two middlewares ask, one after the other
     head = response.body[:_REFRESH_HEAD]
-    return b"refresh" in head.lower() or b"\0" in head
+    found = b"refresh" in head.lower() or b"\0" in head
+    _looked_at = weakref.ref(response), found
+    return found
+
+
+_looked_at: tuple[weakref.ref[Response], bool] | None = None
 
 
 class LeanDownloaderStats(DownloaderStats):

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
-from pydispatch.dispatcher import getAllReceivers, liveReceivers
-from pydispatch.robustapply import robustApply
 from scrapy import Request
 from scrapy.core.engine import ExecutionEngine
 from scrapy.core.scraper import Scraper
 from scrapy.http import Response
-from scrapy.signalmanager import SignalManager
 from scrapy.spidermiddlewares.referer import RefererMiddleware
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
+
+from retryscrape.crawl.telling import DirectSignals
 
 logger = logging.getLogger("retryscrape")
 
@@ -39,7 +38,7 @@ class LeanScraper(Scraper):
             return
         own = cls.__new__(cls)
         own.__dict__ = engine.scraper.__dict__
-        own.signals = DirectSignals(own.signals.sender)
+        own.signals = engine.signals = DirectSignals(own.signals.sender)
         # Referer looks at requests only
         own._bare = all(type(mw) is RefererMiddleware for mw in own.spidermw.middlewares)
         own._tasks = set()
@@ -104,32 +103,3 @@ class LeanScraper(Scraper):
                 self.handle_spider_error(Failure(), request, response)  # type: ignore[no-untyped-call]
                 continue
             await self._process_spidermw_output_async(output, response)
-
-
-class DirectSignals(SignalManager):
-    """Calls listeners that are plain functions without a task for each."""
-
-    async def send_catch_log_async(self, signal: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
-        kwargs.setdefault("sender", self.sender)
-        told: list[tuple[Any, Any]] = []
-        for receiver in liveReceivers(getAllReceivers(kwargs["sender"], signal)):
-            try:
-                result = robustApply(receiver, signal=signal, **kwargs)
-            except Exception as error:
-                logger.exception("Error caught on signal handler: %s", receiver)
-                result = error
-            told.append((receiver, result))
-        if any(isinstance(result, Awaitable) for _, result in told):
-            ends = await asyncio.gather(*(_end_of(*one) for one in told))
-            return [(receiver, end) for (receiver, _), end in zip(told, ends, strict=True)]
-        return told
-
-
-async def _end_of(receiver: Any, result: Any) -> Any:
-    if not isinstance(result, Awaitable):
-        return result
-    try:
-        return await result
-    except Exception as error:
-        logger.exception("Error caught on signal handler: %s", receiver)
-        return error

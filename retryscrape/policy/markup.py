@@ -40,7 +40,8 @@ _WIDE_MARKS = (
     (b"<\x00", "utf-16-le"),
     (b"\x00<", "utf-16-be"),
 )
-_FIRST_BYTES = tuple(mark for mark, _ in _WIDE_MARKS)
+#: What pages begin with whose "<" is not one byte.
+WIDE = tuple(mark for mark, _ in _WIDE_MARKS)
 
 
 def as_utf8(body: bytes, encoding: str | None, most: int) -> tuple[bytes, str | None]:
@@ -48,7 +49,7 @@ def as_utf8(body: bytes, encoding: str | None, most: int) -> tuple[bytes, str | 
 
     A declared UTF-16 over other bytes is UTF-8, as browsers have it.
     """
-    if body.startswith(_FIRST_BYTES):
+    if body.startswith(WIDE):
         name = next(name for mark, name in _WIDE_MARKS if body.startswith(mark))
         return body[:most].decode(name, "ignore").encode("utf-8", "ignore"), "utf-8"
     if encoding is None:

@@ -8,13 +8,19 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from itertools import islice
 
-from retryscrape.policy.markup import TAG, as_utf8, behind, decode, tag_end
+from retryscrape.policy.markup import TAG, WIDE, as_utf8, behind, decode, tag_end
 
 #: Bytes outside scripts, styles and the like that are looked at, and bytes in all.
 MOST, MOST_IN_ALL = 512 * 1024, 16 * 1024 * 1024
 #: What each unseen element counts as, in bytes: a page may consist of nothing else.
 _STEP_COST = 128
+
+#: Encodings in which a byte that looks like an ASCII letter is one.
+_ONE_BYTE_LETTERS = frozenset({"utf-8", "utf8", "ascii", "us-ascii", "iso-8859-1", "windows-1252"})
+_NO_LETTERS = bytes(byte for byte in range(256) if not 0x21 <= byte <= 0x7E)
+_FIRST_STRETCHES = 3
 
 #: Bytes that tags are taken out of at once.
 _STRETCH = 2 * 1024
@@ -36,12 +42,29 @@ def visible_text(body: bytes, encoding: str | None = None, *, enough: int) -> in
     A tag parts words; runs of white space count as one character, an entity as one.
     Never raises.
     """
+    if _surely(body, encoding, enough):
+        return max(enough, 0)
     seen = 0
     for words in _words(body, encoding):
         seen += len(words)
         if seen >= enough:
             return max(enough, 0)
     return seen
+
+
+def _surely(body: bytes, encoding: str | None, enough: int) -> bool:
+    """Whether the first stretches have as many letters of ASCII: on most pages they do, and
+    nothing is decoded for it."""
+    if (encoding or "utf-8").lower() not in _ONE_BYTE_LETTERS or body.startswith(WIDE):
+        return False
+    seen = 0
+    for piece in islice(_pieces(body), _FIRST_STRETCHES):
+        if b"&" in piece:
+            return False  # an entity is one character, however long
+        seen += len(piece.translate(None, _NO_LETTERS))
+        if seen >= enough:
+            return True
+    return False
 
 
 def plain_text(body: bytes, encoding: str | None = None, *, limit: int) -> str:
