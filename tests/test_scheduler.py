@@ -179,3 +179,27 @@ def test_it_says_when_it_is_hungry(queue: WaitingScheduler) -> None:
     urls(queue)
     assert calls, "the manifest is read on as soon as little is left"
     assert queue.hungry()
+
+
+def test_paused_hosts_do_not_keep_the_manifest_from_those_that_come_later(
+    queue: WaitingScheduler, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue.run, "clock", clock.time)
+    for n in range(scheduler_module.HIGH + 1):
+        if n < 100:
+            queue.run.hosts.throttled(f"h{n}.test", START, 60.0)
+        queue.enqueue_request(request(f"http://h{n % 100}.test/{n}"))
+    assert queue.next_request() is None
+    assert queue.hungry()
+    queue.enqueue_request(request("http://later.test/1"))
+    assert urls(queue) == ["later.test/1"]
+    assert queue.waiting() == (scheduler_module.HIGH + 1, START + 60)
+
+
+def test_a_host_in_its_delay_does(queue: WaitingScheduler) -> None:
+    full = SimpleNamespace(room=lambda key, given: math.inf, get_slot_key=host_of)
+    queue._downloader = full  # type: ignore[assignment]
+    for n in range(scheduler_module.HIGH + 1):
+        queue.enqueue_request(request(f"http://slow.test/{n}"))
+    assert queue.next_request() is None
+    assert not queue.hungry()

@@ -42,6 +42,8 @@ EVERYBODY = (
     "crawlee-impit-file-pages",
     "crawlee-impit-sql-pages",
     "retryscrape",
+    "floor-client",
+    "floor-engine",
 )
 FEW = ("scrapy", "scrapy-tuned", "crawlee-impit-memory-pages", "retryscrape")
 #: Name of the workload: who takes part.

@@ -42,11 +42,56 @@ def scrapy(name: str, urls: list[str], proxies: list[str]) -> None:
         "DOWNLOAD_DELAY": 0,
         "LOG_LEVEL": "INFO",
     }
-    if name == "scrapy-tuned":
+    if name == "floor-engine":
+        handler = "benchmarks.throughput.rivals.AtOnce"
+        settings |= {"DOWNLOAD_HANDLERS": {"http": handler}, "CONCURRENT_ITEMS": 1}
+    elif name == "scrapy-tuned":
         settings |= {"CONCURRENT_ITEMS": 1, "LOG_LEVEL": "ERROR", "TELNETCONSOLE_ENABLED": False}
     process = AsyncCrawlerProcess(settings)
     process.crawl(Pages)
     process.start()
+
+
+class AtOnce:
+    """A download handler that has the page already: what is left is Scrapy's engine."""
+
+    lazy = True
+
+    def __init__(self, crawler: Any) -> None:
+        self.page = b"<html><title>A page</title>" + b"<p>word word</p>" * 830
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> AtOnce:
+        return cls(crawler)
+
+    async def download_request(self, request: Any) -> Any:
+        from scrapy.http import HtmlResponse
+
+        headers = {"Content-Type": "text/html; charset=utf-8"}
+        return HtmlResponse(request.url, headers=headers, body=self.page, request=request)
+
+    async def close(self) -> None:
+        pass
+
+
+async def client(urls: list[str]) -> None:
+    """The plain rung's client, and nothing around it."""
+    from scrapy import Request
+    from scrapy.utils.test import get_crawler
+
+    from retryscrape.crawl.clients import make_client
+
+    ours = make_client("asyncio", get_crawler(settings_dict={"CONCURRENT_REQUESTS": AT_ONCE}))
+    left = iter(urls)
+
+    async def worker() -> None:
+        for url in left:
+            await ours.fetch(
+                Request(url), proxy=None, timeout=30, fresh=False, max_size=10**9, warn_size=0
+            )
+
+    await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
+    await ours.close()
 
 
 async def crawlee(name: str, urls: list[str], proxies: list[str], folder: Path) -> None:
@@ -96,6 +141,8 @@ def main() -> None:
     proxies = listed.read_text().split() if listed.exists() else []
     if name.startswith("crawlee"):
         asyncio.run(crawlee(name, urls, proxies, folder))
+    elif name == "floor-client":
+        asyncio.run(client(urls))
     else:
         scrapy(name, urls, proxies)
 

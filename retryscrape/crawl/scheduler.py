@@ -33,6 +33,9 @@ from retryscrape.crawl.scraper import LeanScraper
 LOW = 100
 #: More requests than this in memory: the manifest is not read on for now (about 2 KB each).
 HIGH = 5000
+#: The same where most of them wait for a host that is paused: the hosts that are not come
+#: later in the manifest. Looked at anew whenever so many have come or gone.
+MOST, STEP = 150_000, 1000
 #: Slots of rungs with a concurrency of their own.
 OWN_SLOTS = (BROWSER_SLOT, API_SLOT)
 
@@ -93,6 +96,7 @@ class WaitingScheduler(Scheduler):
         self._timer: CallLaterResult | None = None
         self._timer_at = math.inf
         self._starved = True
+        self._limit, self._limit_at = HIGH, 0
         self._on_room: Callable[[], None] | None = None
         return super().open(spider)
 
@@ -165,7 +169,7 @@ class WaitingScheduler(Scheduler):
             return self._turned.popleft()
         request = self._next_held(now) or self._next_stored(now)
         if request is None:
-            self._starved = self._size < HIGH
+            self._starved = self._size < self._most()
             self._arm()
         if self._on_room is not None and self.hungry():
             self._on_room()
@@ -329,7 +333,21 @@ class WaitingScheduler(Scheduler):
     def hungry(self) -> bool:
         """Whether the manifest should be read on: little that could leave now, or
         nothing of it could, and memory is left."""
-        return self._ready < LOW or (self._starved and self._size < HIGH)
+        return self._ready < LOW or (self._starved and self._size < self._most())
+
+    def _most(self) -> int:
+        """How many requests may be held when none of them can leave."""
+        if self._size < HIGH:
+            return HIGH
+        if abs(self._size - self._limit_at) >= STEP:
+            self._limit_at = self._size
+            self._limit = MOST if 2 * sum(map(len, self._paused())) > self._size else HIGH
+        return self._limit
+
+    def _paused(self) -> list[Group]:
+        """The groups of hosts that are paused. A look at each: not for every request."""
+        now, pause_of = time.time(), self.run.hosts.pause_of
+        return [group for group in self._groups.values() if pause_of(group.host, now) is not None]
 
     def on_room(self, callback: Callable[[], None] | None) -> None:
         """Call ``callback`` whenever the scheduler gets hungry."""
@@ -337,7 +355,7 @@ class WaitingScheduler(Scheduler):
 
     def waiting(self) -> tuple[int, float]:
         """How many requests wait for their time, and the nearest due time (epoch, or 0)."""
-        count = self._size - self._ready
+        count = self._size - self._ready + sum(len(group.ready) for group in self._paused())
         return count, self._due[0][0] if count and self._due else 0.0
 
     def drain(self, host: str | None = None) -> list[Request]:
