@@ -157,6 +157,8 @@ async def main(pages: int, rounds: int) -> None:
 if __name__ == "__main__":
     if "--serve" in sys.argv:
         asyncio.run(serve())
+    elif "--bare" in sys.argv:  # to be ended from outside
+        asyncio.run(bare(sys.argv[-1], 10**9, reuse=True))
     else:
         numbers = [int(arg) for arg in sys.argv[1:]]
         asyncio.run(main(*(numbers + [100, 3][len(numbers) :])))

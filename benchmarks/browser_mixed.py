@@ -5,7 +5,9 @@
 A crawl of plain pages of 13 KB alone, then one of the same length of which every twentieth
 is made by script and rendered in real Chromium. The crawl has core 1 to itself in both; the
 browser, its driver and the server share core 0. What counts is the plain rung, from its
-first request to its last answer, and the CPU time of our own process meanwhile.
+first request to its last answer, and the CPU time of our own process meanwhile. The plain
+crawl is also run while somebody else's browser works on core 0: cores share caches and
+memory, and what that takes is no cost of ours.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ import tempfile
 import threading
 import time
 from bisect import bisect_left
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from json import dumps
@@ -117,6 +121,18 @@ def crawl(urls: list[str], folder: Path) -> Measured:
     return measured(folder / "out" / "ledger.db", meter)
 
 
+@contextmanager
+def another_browser(base: str) -> Iterator[None]:
+    """A bare Playwright loop on core 0, over the pages that our crawl would render."""
+    words = [sys.executable, "benchmarks/browser.py", "--bare", f"{base}/script"]
+    other = subprocess.Popen(["taskset", "-c", "0", *words], cwd=ROOT, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        other.terminate()
+        other.wait()
+
+
 def measured(ledger: Path, meter: Meter) -> Measured:
     """What the ledger tells of a crawl that is over."""
     with sqlite3.connect(ledger) as connection:
@@ -150,10 +166,13 @@ def main(pages: int, rounds: int) -> None:
     alone = [f"{base}/13/{n}" for n in range(pages)]
     mixed = [f"{base}/script/{n}" if n % SHARE == 0 else url for n, url in enumerate(alone)]
     folder = Path(tempfile.mkdtemp(prefix="retryscrape-bench-"))
-    runs: dict[str, list[Measured]] = {"plain alone": [], "5% rendered": []}
+    runs: dict[str, list[Measured]] = {"plain alone": [], "plain, beside a browser": []}
+    runs["5% rendered"] = []
     try:
         for turn in range(rounds):
             runs["plain alone"].append(crawl(alone, folder / f"{turn}-alone"))
+            with another_browser(base):
+                runs["plain, beside a browser"].append(crawl(alone, folder / f"{turn}-beside"))
             runs["5% rendered"].append(crawl(mixed, folder / f"{turn}-mixed"))
     finally:
         server.stdin.close()
@@ -174,11 +193,12 @@ def show(runs: dict[str, list[Measured]], pages: int, rounds: int) -> None:
         rates.append((wall, cpu))
         last = some[-1]
         print(f"| {name} | {wall:.0f} | {cpu:.0f} | {last.meanwhile}, {last.rendered} |")
-    (wall, cpu), (mixed_wall, mixed_cpu) = rates
-    print(f"kept: {mixed_wall / wall:.2f} by the clock, {mixed_cpu / cpu:.2f} by CPU time", end="")
-    print(f" (target {TARGET})")
+    *others, mixed = rates
+    for name, rate in zip(runs, others, strict=False):
+        kept = [f"{mixed[n] / rate[n]:.2f} by {by}" for n, by in enumerate(("clock", "CPU time"))]
+        print(f"kept of {name!r}: {', '.join(kept)} (target {TARGET})")
 
 
 if __name__ == "__main__":
     numbers = [int(arg) for arg in sys.argv[1:]]
-    main(*(numbers + [3000, 3][len(numbers) :]))
+    main(*(numbers + [4000, 2][len(numbers) :]))

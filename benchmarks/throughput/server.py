@@ -47,7 +47,7 @@ def scripted(number: int) -> bytes:
     count = 13 * 1024 // len(_PARAGRAPH % number)
     return _answer(
         f"<!doctype html><html><head><title>Page {number}</title></head><body><div id=app></div>"
-        f"<script>app.innerHTML = {json.dumps(line)}.repeat({count})</script></body></html>".encode()
+        f"<script>app.innerHTML = {json.dumps(line)}.repeat({count}) + 'made by script'</script></body></html>".encode()
     )
 
 

@@ -88,7 +88,7 @@ class WaitingScheduler(Scheduler):
         self._given: dict[Request, str] = {}
         self._out: Counter[str] = Counter()
         #: slots that wait for a page of the browser, or for a place at the scraping API
-        self._stalled: dict[str, deque[str]] = {slot: deque() for slot in OWN_SLOTS}
+        self._stalled: dict[str, dict[str, None]] = {slot: {} for slot in OWN_SLOTS}
         #: requests of hosts that nobody waits for: they leave at once, to be told so
         self._turned: deque[Request] = deque()
         self._size = 0
@@ -236,7 +236,7 @@ class WaitingScheduler(Scheduler):
         api = self.run.api
         most = self.run.config.browser_pages if not bought else api.provider.at_once if api else 0
         if 0 < most <= self._out[slot]:
-            self._stalled[slot].append(group.key)
+            self._stalled[slot][group.key] = None  # in order, and once
             return math.inf
         return 0.0
 
@@ -283,7 +283,9 @@ class WaitingScheduler(Scheduler):
         if key.startswith(OWN_SLOTS):
             stalled = self._stalled[self._own_given(key, -1)]
             while stalled:
-                group = self._groups.get(stalled.popleft())
+                first = next(iter(stalled))
+                del stalled[first]
+                group = self._groups.get(first)
                 if group is not None and group.queued is None:
                     self._queue(group, time.time())
                     break
