@@ -14,6 +14,7 @@ from typing import Any
 from pydispatch import dispatcher
 from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from pydispatch.robustapply import robustApply
+from scrapy.exceptions import StopDownload
 from scrapy.signalmanager import SignalManager
 
 logger = logging.getLogger("retryscrape")
@@ -34,25 +35,32 @@ class DirectSignals(SignalManager):
 
     async def send_catch_log_async(self, signal: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
         kwargs.setdefault("sender", self.sender)
+        quiet = kwargs.pop("dont_log", ())
+        meant = (*quiet, StopDownload) if isinstance(quiet, tuple) else (quiet, StopDownload)
         told: list[tuple[Any, Any]] = []
         for receiver in liveReceivers(getAllReceivers(kwargs["sender"], signal)):
             try:
                 result = robustApply(receiver, signal=signal, **kwargs)
             except Exception as error:
-                logger.exception("Error caught on signal handler: %s", receiver)
-                result = error
+                result = _caught(receiver, error, meant)
             told.append((receiver, result))
         if any(isinstance(result, Awaitable) for _, result in told):
-            ends = await asyncio.gather(*(_end_of(*one) for one in told))
+            ends = await asyncio.gather(*(_end_of(*one, meant) for one in told))
             return [(receiver, end) for (receiver, _), end in zip(told, ends, strict=True)]
         return told
 
 
-async def _end_of(receiver: Any, result: Any) -> Any:
+async def _end_of(receiver: Any, result: Any, meant: tuple[type[Exception], ...]) -> Any:
     if not isinstance(result, Awaitable):
         return result
     try:
         return await result
     except Exception as error:
-        logger.exception("Error caught on signal handler: %s", receiver)
-        return error
+        return _caught(receiver, error, meant)
+
+
+def _caught(receiver: Any, error: Exception, meant: tuple[type[Exception], ...]) -> Exception:
+    """An error is the listener's answer. ``meant`` are those that are no faults (CloseSpider)."""
+    if not isinstance(error, meant):
+        logger.error("Error caught on signal handler: %s", receiver, exc_info=error)
+    return error
