@@ -126,6 +126,10 @@ def test_a_least_interval_between_two_requests_of_an_exit_to_a_host():
     assert pool.due(H, 2) == 5
     assert pool.unused(H, [first.id], 2) == 1  # not now, but soon
     assert pool.due("other.test", 2) == 0
+    pool.left(first.id, H, 3)  # it had to wait in the loop
+    assert pool.due(H, 4) == 6
+    assert pool.choose(H, 7).id == second.id
+    assert pool.choose(H, 8).id in (first.id, second.id)
 
 
 def test_slow_exits_get_less():

@@ -73,7 +73,10 @@ class DownloadHandler:
             raise FetchError("cancelled", At.UNKNOWN, detail="its host is another worker's")
         if ticket is not None and not ticket.hops:
             # now it leaves: what it waited for in its slot belongs to no exit's time
-            request.meta[TICKET] = ticket.but(started=self.run.clock())
+            now = self.run.clock()
+            request.meta[TICKET] = ticket.but(started=now)
+            if self.run.pool is not None and ticket.exit:
+                self.run.pool.left(ticket.exit, ticket.host, now)
         if ticket is not None and not ticket.rung.startswith("http"):
             if ticket.rung.startswith("api") and self.run.api is not None:
                 return await self.run.api.fetch(request, ticket)

@@ -192,6 +192,12 @@ class Pool:
         view.in_flight += 1
         view.pairs.setdefault(exit_id, PairHealth()).sent = now
 
+    def left(self, exit_id: str, host: str, now: float) -> None:
+        """The attempt leaves only now: the interval to the next one begins here."""
+        pair = self.view(host).pairs.get(exit_id)
+        if pair is not None:
+            pair.sent = max(pair.sent, now)
+
     def done(
         self,
         exit_id: str,
