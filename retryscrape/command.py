@@ -6,6 +6,7 @@ Not in ``commands``: Scrapy takes every command class that it finds there for a 
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from pathlib import Path
 from typing import ClassVar
@@ -37,6 +38,7 @@ class LedgerCommand(ScrapyCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings is not None
+        gc.freeze()  # what the imports made: a tenth of a long command went into looking at it
         try:
             self.config = Config.from_settings(self.settings)
             self.ledger = Ledger.open(
@@ -92,4 +94,5 @@ class LedgerCommand(ScrapyCommand):
 
 def unusable(error: OSError, out: Path) -> str:
     """One sentence for a file or folder that cannot be used; ``out`` if the error names none."""
-    return f"{error.filename or out} cannot be used: {error.strerror or error}."
+    name = error.filename2 or error.filename or out  # the second is what the first was to become
+    return f"{name} cannot be used: {error.strerror or error}."

@@ -329,6 +329,20 @@ class TestQuestions:
         ledger.write([success(url) for url in urls[:3]])
         assert [row.url for row in ledger.successes("b", size=2)] == urls[:3]
 
+    @pytest.mark.parametrize("number", [1, 2, 3, 7])
+    def test_pages_in_parts_beside_another_batch(self, ledger, number):
+        urls = [f"http://h.test/{n}" for n in range(5)]
+        for url in urls:  # row by row, so that the batches lie mixed in their table
+            for batch_id in ("a", "b", "c"):
+                fill(ledger, [url], batch_id=batch_id)
+                ledger.write([success(url, batch_id=batch_id, page_path=f"{batch_id}/{url}")])
+        fill(ledger, ["http://h.test/open"])
+        parts = ledger.parts("b", 6, number)
+        assert len(parts) == number
+        found = [row for part in parts for row in ledger.page_rows("b", part, size=2)]
+        assert sorted(row.page_path or "" for row in found) == [f"b/{url}" for url in urls]
+        assert len(list(ledger.page_rows("b", size=1))) == 5
+
 
 class TestWhatOutlivesARun:
     def test_jobs(self, ledger):

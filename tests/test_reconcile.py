@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -127,11 +129,30 @@ def test_a_page_larger_than_one_read_is_hashed_as_a_whole(tmp_path: Path) -> Non
     )
 
 
-def test_a_folder_in_the_place_of_a_page_is_damage_and_no_crash(tmp_path: Path) -> None:
-    (tmp_path / "p.html").mkdir()
+@pytest.mark.parametrize(
+    ("make", "flaw"),
+    [
+        (Path.mkdir, Flaw.DAMAGED),
+        (os.mkfifo, Flaw.EMPTY),  # nobody writes into it: to read on would be to wait for ever
+        (lambda path: path.symlink_to(path.name), Flaw.DAMAGED),
+        (lambda path: path.symlink_to("nowhere"), Flaw.MISSING),
+        (lambda path: path.symlink_to(__file__), Flaw.DAMAGED),
+    ],
+)
+def test_what_is_no_page_in_the_place_of_one_is_found_and_no_crash(
+    make: Callable[[Path], None], flaw: Flaw, tmp_path: Path
+) -> None:
+    make(tmp_path / "p.html")
     finding = examine(str(tmp_path), _row(), None)
     assert finding is not None
-    assert finding.flaw is Flaw.DAMAGED
+    assert finding.flaw is flaw
+
+
+def test_a_file_in_the_place_of_the_folder_of_pages(store: Store) -> None:
+    pages = store.out / "b" / "pages"
+    pages.rename(store.out / "b" / "away")
+    pages.touch()
+    assert store.check().tally.flaws == {Flaw.MISSING: 5}
 
 
 # --- a batch ------------------------------------------------------------------------------
@@ -278,7 +299,7 @@ class NoSink:
         pass
 
 
-def test_a_long_check_in_two_processes_finds_what_one_would(
+def test_a_long_check_in_several_processes_finds_what_one_would(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("retryscrape.ledger.split.WORTH", 1)

