@@ -91,6 +91,12 @@ PAGES = {
     "/latin": Answer("<meta charset=latin1><p>caf\u00e9</p>".encode("latin-1"), "text/html"),
     "/stuck": Answer(TEXT + "<script>for(;;){}</script>"),
     "/crash": Answer(TEXT),
+    "/jumps": Answer(TEXT + "<script>setInterval(() => {location.hash = Date.now()}, 50)</script>"),
+    "/login": Answer(
+        "<p>who?</p>",
+        status="401 Unauthorized",
+        headers=[("WWW-Authenticate", "Basic realm=x"), ("X-Own", "1")],
+    ),
     "/reloads": Answer("<script>setTimeout(() => location.reload(), 50)</script>"),
     "/": Answer("<p>root</p>"),
 }

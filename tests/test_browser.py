@@ -501,6 +501,19 @@ def test_a_page_that_leaves_for_no_content_stays(bench: Bench, hostile: HostileW
     assert bench.fetch(hostile.url("/runsaway/1")).status == 200
 
 
+def test_a_target_that_wants_a_login_is_no_fault_of_the_exit(bench: Bench) -> None:
+    direct = bench.fetch("/login")
+    assert (direct.status, direct.headers["X-Own"], direct.body) == (401, b"1", b"")
+    assert bench.fetch("/login", proxy=bench.proxy()).status == 401
+
+
+def test_the_tab_of_a_page_that_keeps_jumping_is_no_other_pages(bench: Bench) -> None:
+    assert bench.fetch("/jumps").status == 200
+    assert bench.fetch("/ok").status == 200
+    assert bench.fetch("/jumps").status == 200
+    assert not bench.browser._contexts._spare
+
+
 def test_the_classifier_says_what_is_still_a_challenge(
     loop: asyncio.AbstractEventLoop, hostile: HostileWeb
 ) -> None:

@@ -144,6 +144,12 @@ class Engine:
         """The driver, the browser and all below."""
         return tree(self._roots)
 
+    def kill(self) -> None:
+        """End the browser and its driver at once. Pages in flight fail with ``reset``, the
+        next one gets new ones."""
+        logger.warning("A page keeps the browser from closing it: the browser is renewed")
+        kill(self.processes())
+
     async def close(self) -> None:
         """End everything; what does not go by itself is killed."""
         if self._launching:
@@ -251,7 +257,7 @@ def own_session() -> Iterator[None]:
         return
     with folder as name:
         wrapper = Path(name) / "node"
-        code = "import os,sys;os.setsid();os.execv(sys.argv[1],sys.argv[1:])"
+        code = "import os,sys;os.getpgid(0)==os.getpid() or os.setsid();os.execv(sys.argv[1],sys.argv[1:])"
         wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" -ISc "{code}" "{node}" "$@"\n')
         wrapper.chmod(stat.S_IRWXU)
         if sys.platform != "win32" and os.access(wrapper, os.X_OK):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urldefrag
 
 from scrapy import Request
 from scrapy.http import Response
@@ -37,8 +38,18 @@ if TYPE_CHECKING:
 #: Seconds for pages in flight to end when the run is closed, and between looks at the memory
 #: (at the least: a look may take no more than one in so many seconds).
 CLOSE_SECONDS, MEMORY_SECONDS, MEMORY_SHARE = 2.0, 10.0, 200
+#: A page that took longer to come to rest may not be at rest at all.
+RESTLESS_SECONDS = 5.0
 #: Seconds for a page that was given up to say what it had received.
 _LAST_WORDS = 0.2
+
+
+def _calm(request: Request, rendered: Rendered) -> bool:
+    """Whether the next page can have the tab: one that keeps going somewhere, if only to
+    another fragment, would go on with that and cancel the next page's navigation."""
+    asked, seen = urldefrag(request.url), urldefrag(rendered.url)
+    jumps = seen.fragment not in ("", asked.fragment)
+    return not jumps and request.meta["download_latency"] < RESTLESS_SECONDS
 
 
 def challenged(page: Page) -> Kind | None:
@@ -157,7 +168,7 @@ class Browser:
             if proxy and rendered.document.status == 407:
                 raise FetchError("connect", At.PROXY, status=407, detail="the proxy wants a login")
             response = response_of(job.request, rendered)
-            self._done(job, lease)
+            self._done(job, lease, calm=_calm(job.request, rendered))
             return response
         except FetchError as error:
             self._count(f"failed/{error.reason}")
@@ -245,7 +256,7 @@ class Browser:
             request.meta["redirect_times"] = len(rendered.redirects)
         return rendered
 
-    def _done(self, job: Job, lease: Lease[Place, Tab]) -> None:
+    def _done(self, job: Job, lease: Lease[Place, Tab], *, calm: bool) -> None:
         meta = job.request.meta
         self._bytes(job.request, lease)
         wire = lease.tab.wire
@@ -255,7 +266,7 @@ class Browser:
         own = any(
             key in meta for key in ("playwright_page_methods", "playwright_page_init_callback")
         )
-        lease.reusable = not (own or job.request.body or job.escalated)
+        lease.reusable = calm and not (own or job.request.body or job.escalated)
         if time.monotonic() > self._sample_at:
             self._sample_at = math.inf
             asyncio.get_running_loop().run_in_executor(None, self._sample)

@@ -30,6 +30,10 @@ _BARE = re.compile(r"<html><head></head><body>\s*(?:[\[{]|</body></html>\s*$)")
 _MARK = "() => document.title + '/' + (document.body ? document.body.childElementCount : 0)"
 
 
+#: Seconds on top of all its waits that a look may take.
+_STILL = 3.0
+
+
 class Navigated(Exception):
     """The document went away while it was looked at."""
 
@@ -58,8 +62,11 @@ async def look(tab: Tab, document: Document, options: BrowserOptions) -> Look:
     deadline = asyncio.get_running_loop().time() + options.waits.limit
     while True:
         try:
-            value = await tab.wire.unspoilt(evaluate(tab, waits.LOOK, arguments))
+            async with asyncio.timeout(options.waits.limit + options.waits.hang + _STILL):
+                value = await tab.wire.unspoilt(evaluate(tab, waits.LOOK, arguments))
         except Broken:
+            return await glance(tab)
+        except TimeoutError:  # a page that lets no timer run (a sandbox of its own)
             return await glance(tab)
         if value is None:
             raise Navigated
@@ -72,9 +79,12 @@ async def look(tab: Tab, document: Document, options: BrowserOptions) -> Look:
 
 
 async def glance(tab: Tab) -> Look:
-    """The page as it is now."""
+    """The page as it is now. Raises FetchError for one that is still being loaded."""
     try:
-        return _seen(tab, await evaluate(tab, waits.GLANCE, None))
+        value = await evaluate(tab, waits.GLANCE, None)
+        if value.get("loading"):
+            raise FetchError("render_timeout", detail="the page never stopped loading")
+        return _seen(tab, value)
     except Broken:
         raise FetchError("render_timeout", detail="the page cannot be looked at") from None
 

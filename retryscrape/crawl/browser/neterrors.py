@@ -8,6 +8,8 @@ from retryscrape.crawl.faults import At, FetchError
 
 TOO_MANY_REDIRECTS = "ERR_TOO_MANY_REDIRECTS"
 ABORTED = "ERR_ABORTED"
+#: A login is wanted, by an exit or by the target.
+LOGIN_WANTED = "ERR_INVALID_AUTH_CREDENTIALS"
 #: Chromium's word for an answer >= 400 without a body; behind a proxy also for a refused tunnel.
 EMPTY_ANSWER = "ERR_HTTP_RESPONSE_CODE_FAILURE"
 
@@ -15,7 +17,7 @@ _NAME = re.compile(r"(?:net::)?(ERR_[A-Z0-9_]+)")
 
 #: First match wins. The name's beginning, reason, side, and the proxy's status where it is known.
 _TABLE: tuple[tuple[str, str, At, int | None], ...] = (
-    ("ERR_INVALID_AUTH_CREDENTIALS", "connect", At.PROXY, 407),
+    (LOGIN_WANTED, "connect", At.PROXY, 407),
     ("ERR_UNEXPECTED_PROXY_AUTH", "connect", At.PROXY, 407),
     ("ERR_PROXY_AUTH", "connect", At.PROXY, 407),
     (EMPTY_ANSWER, "connect", At.PROXY, 407),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Cookies are remembered for so many (exit, host); a context that was closed gets them back.
 JARS = 4096
+#: A tab that could not be closed for so many seconds takes its browser with it.
+STUCK_SECONDS = 10.0
 _SCHEMES = {"http": "http", "https": "https", "socks5": "socks5", "socks5h": "socks5"}
 
 Jar = list[dict[str, Any]]
@@ -125,8 +127,11 @@ class Places:
         return tab
 
     async def close_tab(self, tab: Tab) -> None:
-        async with asyncio.timeout(CLOSE_SECONDS):
-            await tab.page.close()
+        try:
+            async with asyncio.timeout(STUCK_SECONDS):
+                await tab.page.close()
+        except TimeoutError:  # its scripts let nobody in, and soon no other page either
+            self._engine.kill()
 
     async def _route(self, route: Any) -> None:
         """The user's own PLAYWRIGHT_ABORT_REQUEST."""

@@ -99,6 +99,8 @@ def _answer(tab: Tab, error: str) -> Rendered | None:
     if name == neterrors.TOO_MANY_REDIRECTS and hops:
         hops[-1].body = b""
         return Rendered(hops[-1], hops[-1].url, redirects=hops)
+    if name == neterrors.LOGIN_WANTED and (wanted := wire.unauthorized):
+        return Rendered(wanted, wanted.url, redirects=hops)
     last = wire.documents[-1] if wire.documents else None
     if name == neterrors.EMPTY_ANSWER and last:
         last.body = b""

@@ -63,7 +63,7 @@ LOOK = """(o) => new Promise((resolve) => {
 GLANCE = """() => ({
   html: document.documentElement ? document.documentElement.outerHTML : '',
   url: location.href, text: document.body ? document.body.innerText.trim().length : 0,
-  scripts: document.scripts.length, refresh: null,
+  scripts: document.scripts.length, refresh: null, loading: document.readyState === 'loading',
 })"""
 
 #: Scrolls down screen by screen until the page grows no more or the time (ms) is over.

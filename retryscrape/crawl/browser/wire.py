@@ -57,6 +57,9 @@ class Wire:
         self.committed = ""
         self.failures: dict[str, str] = {}
         self.too_large = False
+        #: the target's wish for a login: Chromium makes an error of it, and drops the body
+        self.unauthorized: Document | None = None
+        self._asked = ""
         self.frame = ""
         self._gate = Gate(session, self, abort_types=abort_types, max_size=max_size, login=login)
         self._max_size = max_size
@@ -73,6 +76,7 @@ class Wire:
             "Fetch.authRequired": self._gate.login_asked,
             "Network.requestWillBeSent": self._sent,
             "Network.requestWillBeSentExtraInfo": self._sent_headers,
+            "Network.responseReceivedExtraInfo": self._received_headers,
             "Network.responseReceived": self._received,
             "Network.dataReceived": self._data,
             "Network.loadingFinished": self._finished,
@@ -97,6 +101,7 @@ class Wire:
         self.redirects.clear()
         self.failures.clear()
         self.too_large = False
+        self.unauthorized = None
         self._gate.aborted = 0
         if override:
             await self._gate.open(override)
@@ -196,11 +201,19 @@ class Wire:
         main = kind == "Document" and event.get("frameId") == self.frame
         line = len(request["url"]) + _LINE + len(request.get("postData") or "")
         self._bytes += line
+        if main:
+            self._asked = request["url"]
         self._flights[key] = _Flight(kind, time.monotonic(), main, line)
 
     def _sent_headers(self, event: dict[str, Any]) -> None:
         headers = event.get("headers") or {}
         self._bytes += sum(len(name) + len(value) + 4 for name, value in headers.items())
+
+    def _received_headers(self, event: dict[str, Any]) -> None:
+        flight = self._flights.get(event["requestId"])
+        if flight and flight.main and event.get("statusCode") == 401:
+            headers = tuple((event.get("headers") or {}).items())
+            self.unauthorized = Document(event["requestId"], self._asked, 401, headers, b"")
 
     def _received(self, event: dict[str, Any]) -> None:
         response = event["response"]
