@@ -16,7 +16,7 @@ from typing import Any
 
 from scrapy import Request
 
-from retryscrape.crawl.books import Books
+from retryscrape.crawl.books import Books, first_batch
 from retryscrape.crawl.keys import TICKET
 from retryscrape.crawl.patience import patiently
 from retryscrape.crawl.runtime import Run, UsageProblem
@@ -25,7 +25,9 @@ from retryscrape.crawl.take import Take, take
 from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.lines import new_row
 from retryscrape.ledger.records import Known
-from retryscrape.manifest.read import Continue, Item, ManifestError, Rejected, Row, digest
+from retryscrape.ledger.rows import clean
+from retryscrape.manifest.read import Continue, Item, ManifestError, Rejected, Row, digest, whole
+from retryscrape.policy.outcomes import Status
 from retryscrape.policy.shards import in_shard
 from retryscrape.policy.ticket import Ticket
 
@@ -81,7 +83,31 @@ class Feeder:
             async for request in self._source(self._then.pop(0)):
                 yield request
 
+    def _nothing_left(self, source: Source) -> bool:
+        """Whether every line of the manifest is known to have its row, and no row is to be asked
+        for: a million lines need not be read to say so. Not of a failures feed, which may
+        name another manifest to be read on."""
+        info = self.books.batches.get(self.books.primary)
+        if info is None or source.batch not in (None, info.batch_id):
+            return False
+        if not info.complete or info.manifest != clean(source.name) or info.due or info.parked:
+            return False
+        if self.arguments.include_permanent or not whole(digest(source.name)):
+            return False
+        return first_batch(source.name) is None and self._read_alike(info.batch_id)
+
+    def _read_alike(self, batch: str) -> bool:
+        """Whether earlier crawls took the same lines for the same URLs."""
+        jobs = [job.arguments or {} for job in self.books.ledger.jobs_of(batch)]
+        ways = {tuple(job.get(name) for name in ("url_field", "default_scheme")) for job in jobs}
+        return len(jobs) > 1 and len(ways) == 1
+
     async def _source(self, source: Source) -> AsyncIterator[Request]:
+        if await asyncio.to_thread(self._nothing_left, source):
+            failed = self.books.batches[self.books.primary].counts.get(Status.FAILED, 0)
+            rejected = self.books.batches[self.books.primary].rejected
+            self.books.skipped[Take.PERMANENT] += failed - rejected
+            return
         reader = Reader(items_of(self.arguments, source))
         batch = source.batch
         while chunk := await asyncio.to_thread(reader.chunk):

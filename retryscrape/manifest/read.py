@@ -25,7 +25,7 @@ from retryscrape.manifest.rows import (
     rejected_key,
 )
 from retryscrape.manifest.sniff import HEAD, Format, Layout, sniff
-from retryscrape.manifest.source import digest, open_manifest, why
+from retryscrape.manifest.source import digest, open_manifest, whole, why
 
 __all__ = [
     "Continue",
@@ -39,6 +39,7 @@ __all__ = [
     "read_rows",
     "read_urls",
     "rejected_key",
+    "whole",
 ]
 
 #: Enough to tell the format; a slow pipe is not waited for any longer.
