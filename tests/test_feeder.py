@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -65,7 +66,13 @@ def test_anything_open_or_unknown_is_read(path: Path, changes: dict[str, Any]) -
 
 def test_a_failures_feed_is_read_it_may_lead_on(tmp_path: Path) -> None:
     feed = tmp_path / "f.jsonl"
-    feed.write_text('{"url": "http://h.test/1", "batch_id": "m", "outcome": "blocked"}\n')
+    row = {
+        "url": "http://h.test/1",
+        "batch_id": "m",
+        "outcome": "blocked",
+        "error_class": "retryable",
+    }
+    feed.write_text(json.dumps(row) + "\n")
     assert not feeder(feed)._nothing_left(Source(str(feed)))
 
 
