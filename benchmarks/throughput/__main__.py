@@ -132,6 +132,8 @@ def table(workloads: dict[str, tuple[str, ...]], pages: int, rounds: int, folder
     for workload, names in workloads.items():
         runs: dict[str, list[Measured]] = {name: [] for name in names}
         size = pages // 4 if workload == "150 KB" else pages
+        for name in names if not number else ():  # in a fresh clone nothing is compiled yet
+            run_of(name, workload, port, 20, folder / f"first-{name}")
         for _ in range(rounds):
             for name in names:
                 number += 1
