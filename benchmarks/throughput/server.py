@@ -74,7 +74,7 @@ class Server(asyncio.Protocol):
     def _reply(self, target: bytes) -> bytes:
         kind, _, number = target.rpartition(b"/")
         kind = kind.rpartition(b"/")[2]
-        if target.endswith(b"/robots.txt"):
+        if not number.isdigit():  # robots.txt, and what a browser asks for by itself
             return _answer(b"", b"text/plain", 404)
         if kind == b"json":
             return record(int(number))
