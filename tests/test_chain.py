@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
 from scrapy import Request, Spider
+from scrapy.downloadermiddlewares import cookies as scrapys_cookies
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 from scrapy.downloadermiddlewares.redirect import MetaRefreshMiddleware
 from scrapy.http import HtmlResponse, Response
@@ -172,3 +174,18 @@ def test_stats_count_as_scrapys() -> None:
     stats.inc_value("a", 2)
     stats.max_value("b", 3)
     assert stats.get_stats() == {"a": 3, "b": 3}
+
+
+def test_no_server_is_asked_how_a_cookies_domain_is_split(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Scrapy's cookies did so at the first cookie, past every proxy."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("a connection was made")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    split = scrapys_cookies._split_domain
+    assert split.suffix_list_urls == ()
+    assert split("shop.example.co.uk").domain == "example"
+    assert not caplog.records

@@ -11,6 +11,7 @@ import weakref
 from typing import Any
 
 from scrapy import Request, Spider
+from scrapy.downloadermiddlewares import cookies as scrapys_cookies
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 from scrapy.downloadermiddlewares.redirect import MetaRefreshMiddleware
 from scrapy.downloadermiddlewares.stats import DownloaderStats
@@ -20,6 +21,13 @@ from scrapy.statscollectors import MemoryStatsCollector
 
 #: How far Scrapy looks for a refresh, in characters, and so do we, in bytes with room for tags.
 _REFRESH_HEAD = 4 * 4096
+
+
+# Scrapy splits a cookie's domain by a list that tldextract asks two public servers for at the
+# first cookie: past every proxy, and with 12 tracebacks where they are not to be had. The list
+# that comes with it will do.
+_split = type(scrapys_cookies._split_domain)
+scrapys_cookies._split_domain = _split(suffix_list_urls=(), include_psl_private_domains=True)
 
 
 class LeanStats(MemoryStatsCollector):
