@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from retryscrape.crawl import books as books_module
 from retryscrape.crawl.feeder import Feeder
 from retryscrape.crawl.sources import Source
 from retryscrape.policy.outcomes import Status
@@ -74,6 +75,17 @@ def test_a_failures_feed_is_read_it_may_lead_on(tmp_path: Path) -> None:
     }
     feed.write_text(json.dumps(row) + "\n")
     assert not feeder(feed)._nothing_left(Source(str(feed)))
+
+
+def test_a_manifest_is_hashed_when_its_batch_is_opened_and_not_for_each_chunk_of_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hashed(name: str) -> str:
+        raise AssertionError(f"{name} was read once more")
+
+    monkeypatch.setattr(books_module, "digest", hashed)
+    opened: Any = SimpleNamespace(batches={"m": "its info"})
+    assert books_module.Books.enter(opened, "m", str(path)) == "its info"
 
 
 def test_a_stream_is_read(path: Path) -> None:

@@ -27,7 +27,7 @@ from retryscrape.ledger.records import BatchInfo, Counts, ExitRow, HostRow, Resu
 from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.times import iso
 from retryscrape.ledger.writer import Writer
-from retryscrape.manifest.read import batch_name, open_manifest, read_rows
+from retryscrape.manifest.read import batch_name, digest, open_manifest, read_rows
 from retryscrape.policy.exit_rows import ExitRow as PoolRow
 from retryscrape.policy.outcomes import Status
 from retryscrape.policy.shards import in_shard
@@ -101,8 +101,9 @@ class Books:
                 f"Setting RETRYSCRAPE_OUT: {self.out} cannot be written: {error.strerror}."
             ) from None
 
-    def enter(self, batch_id: str, manifest: str, digest: str | None) -> BatchInfo:
-        """Open a batch, once a run. Raises UsageProblem if another run works on it."""
+    def enter(self, batch_id: str, manifest: str, *, read: bool = True) -> BatchInfo:
+        """Open a batch, once a run: its manifest is hashed then, and not for each chunk of it.
+        Without ``read`` there is none. Raises UsageProblem if another run works on it."""
         known = self.batches.get(batch_id)
         if known is not None:
             return known
@@ -111,7 +112,11 @@ class Books:
             lock = BatchLock.take(folder, batch_id, job_id=self.run.job_id, shard=self.shard)
             self._stack.enter_context(lock)
             info = self.ledger.open_batch(
-                batch_id, manifest, digest, now=self.run.clock(), shard=self.shard
+                batch_id,
+                manifest,
+                digest(manifest) if read else None,
+                now=self.run.clock(),
+                shard=self.shard,
             )
         except (LedgerError, BatchBusyError) as error:
             raise UsageProblem(_sentence(error)) from None

@@ -24,9 +24,9 @@ from retryscrape.crawl.sources import URLS, Source, batch_of, items_of
 from retryscrape.crawl.take import Take, take
 from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.lines import new_row
-from retryscrape.ledger.records import Known
+from retryscrape.ledger.records import BatchInfo, Known
 from retryscrape.ledger.rows import clean
-from retryscrape.manifest.read import Continue, Item, ManifestError, Rejected, Row, digest, whole
+from retryscrape.manifest.read import Continue, Item, ManifestError, Rejected, Row, hashed_whole
 from retryscrape.policy.outcomes import Status
 from retryscrape.policy.shards import in_shard
 from retryscrape.policy.ticket import Ticket
@@ -83,18 +83,19 @@ class Feeder:
             async for request in self._source(self._then.pop(0)):
                 yield request
 
-    def _nothing_left(self, source: Source) -> bool:
-        """Whether every line of the manifest is known to have its row, and no row is to be asked
-        for: a million lines need not be read to say so. Not of a failures feed, which may
-        name another manifest to be read on."""
+    def _nothing_left(self, source: Source) -> BatchInfo | None:
+        """The batch, if every line of the manifest is known to have its row, and no row is to be
+        asked for: a million lines need not be read to say so. Not of a failures feed, which
+        may name another manifest to be read on."""
         info = self.books.batches.get(self.books.primary)
         if info is None or source.batch not in (None, info.batch_id):
-            return False
+            return None
         if not info.complete or info.manifest != clean(source.name) or info.due or info.parked:
-            return False
-        if self.arguments.include_permanent or not whole(digest(source.name)):
-            return False
-        return first_batch(source.name) is None and self._read_alike(info.batch_id)
+            return None
+        if self.arguments.include_permanent or not hashed_whole(source.name):
+            return None
+        alike = first_batch(source.name) is None and self._read_alike(info.batch_id)
+        return info if alike else None
 
     def _read_alike(self, batch: str) -> bool:
         """Whether earlier crawls took the same lines for the same URLs."""
@@ -103,10 +104,10 @@ class Feeder:
         return len(jobs) > 1 and len(ways) == 1
 
     async def _source(self, source: Source) -> AsyncIterator[Request]:
-        if await asyncio.to_thread(self._nothing_left, source):
-            failed = self.books.batches[self.books.primary].counts.get(Status.FAILED, 0)
-            rejected = self.books.batches[self.books.primary].rejected
-            self.books.skipped[Take.PERMANENT] += failed - rejected
+        done = await asyncio.to_thread(self._nothing_left, source)
+        if done is not None:
+            failed = done.counts.get(Status.FAILED, 0)
+            self.books.skipped[Take.PERMANENT] += failed - done.rejected
             return
         reader = Reader(items_of(self.arguments, source))
         batch = source.batch
@@ -177,7 +178,7 @@ class Feeder:
         self, batch: str, source: Source, lines: list[Row | Rejected], last: int
     ) -> tuple[dict[str, Known], frozenset[str]]:
         """In a thread: the rows that the ledger lacks go in, then what it knows of all."""
-        self.books.enter(batch, source.name, digest(source.name))
+        self.books.enter(batch, source.name)
         added = self.books.ledger.add_rows(
             batch,
             [new_row(line) for line in lines],
@@ -213,9 +214,7 @@ class Feeder:
             return None
         assert line.target is not None
         ticket = self._ticket(batch, line, row)
-        pause = self.run.hosts.pause_of(ticket.host, now)
-        if pause is not None and pause.until - now > self.run.config.max_wait:
-            self.run.note(self.run.parking.parked(ticket, pause.until, pause.reason, now))
+        if self.run.parking.put_off(ticket.host, ticket):
             self.books.skipped[Take.PARKED] += 1
             return None
         request: Request = self.spider.make_request(line.target.url, line.fields or {})
@@ -245,7 +244,7 @@ class Feeder:
         )
 
     def _finished(self, batch: str, source: Source) -> None:
-        self.books.enter(batch, source.name, digest(source.name))
+        self.books.enter(batch, source.name)
         self.books.ledger.finish_read(batch, source.name, shard=self.books.shard)
         self.books.unread.pop(batch, None)
 

@@ -18,6 +18,7 @@ from retryscrape.crawl.spending import unpaid
 from retryscrape.crawl.wishes import limits_of
 from retryscrape.ledger.records import Result
 from retryscrape.ledger.times import iso
+from retryscrape.policy.hosts import Pause
 from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
 from retryscrape.policy.ticket import Ticket
 
@@ -67,12 +68,8 @@ class Parking:
 
     def park_if_paused(self, host: str, now: float) -> None:
         """Park all of a host's requests if its pause is too long to wait for."""
-        pause = self.run.hosts.pause_of(host, now)
-        if (
-            pause is None
-            or self.run.scheduler is None
-            or pause.until - now <= self.run.config.max_wait
-        ):
+        pause = self.long_pause(host, now, self.run.config.max_wait)
+        if pause is None or self.run.scheduler is None:
             return
         requests = self.run.scheduler.drain(host)
         for request in requests:
@@ -84,12 +81,17 @@ class Parking:
         if requests:
             logger.info("%s: %d URLs parked (%s)", host, len(requests), pause.reason)
 
-    def put_off(self, request: Request, ticket: Ticket) -> bool:
-        """Leave a URL to a re-drive if its host was paused after the others were parked:
-        a retry that was decided just before, a redirect to that host."""
+    def long_pause(self, host: str, now: float, most: float) -> Pause | None:
+        """The host's pause, if it lasts for longer than ``most`` seconds."""
+        pause = self.run.hosts.pause_of(host, now)
+        return pause if pause is not None and pause.until - now > most else None
+
+    def put_off(self, host: str, ticket: Ticket) -> bool:
+        """Leave a URL to a re-drive if its host is paused for too long. Also one that comes
+        after the others were parked: a retry that was decided just before, a redirect."""
         now = self.run.clock()
-        pause = self.run.hosts.pause_of(host_of(request), now)
-        if pause is None or pause.until - now <= self.run.config.max_wait:
+        pause = self.long_pause(host, now, self.run.config.max_wait)
+        if pause is None:
             return False
         self.run.note(self.parked(ticket, pause.until, pause.reason, now))
         return True
@@ -105,9 +107,9 @@ class Parking:
 
     def too_long(self, request: Request) -> str | None:
         """Why a request without a row is not waited for; None if it is, or need not wait."""
-        pause, now = self.run.hosts.pause_of(host_of(request), self.run.clock()), self.run.clock()
-        most = limits_of(self.run.limits, request).max_wait
-        if pause is None or pause.until - now <= most:
+        now, most = self.run.clock(), limits_of(self.run.limits, request).max_wait
+        pause = self.long_pause(host_of(request), now, most)
+        if pause is None:
             return None
         return f"its host is paused for {pause.until - now:.0f} s ({pause.reason})"
 

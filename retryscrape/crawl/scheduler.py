@@ -107,7 +107,7 @@ class WaitingScheduler(Scheduler):
         if ticket is not None and ticket.batch:
             if not self.run.holds(ticket.host):
                 return False  # its row is another worker's now
-            if self.run.parking.put_off(request, ticket):
+            if self.run.parking.put_off(host_of(request), ticket):
                 return False  # its host was paused for long while it was on its way here
         if ticket is None or not ticket.batch:
             if not request.dont_filter and self.df.request_seen(request):

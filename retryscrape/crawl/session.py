@@ -27,7 +27,6 @@ from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.status import RunStatus
 from retryscrape.crawl.summary import ending, opening, summary
 from retryscrape.crawl.worker import open_worker
-from retryscrape.manifest.read import digest
 from retryscrape.spiders.manifest import ManifestSpider
 
 logger = logging.getLogger("retryscrape")
@@ -101,11 +100,11 @@ class Session:
             run.worker = open_worker(run, run.books.ledger, batch)
         elif run.books is not None and arguments is not None:
             name = manifest_name(arguments)
-            run.books.enter(run.books.first_batch(arguments), name, digest(name))
+            run.books.enter(run.books.first_batch(arguments), name)
         elif run.books is not None and run.record:
             run.job_id = str(getattr(spider, "_job", run.job_id))
             source = f"spider {spider.name}"
-            run.books.enter(run.record, source, None)
+            run.books.enter(run.record, source, read=False)
             run.books.ledger.finish_read(run.record, source)
         if run.books is not None and run.worker is None:
             run.books.restore()

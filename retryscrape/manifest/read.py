@@ -25,7 +25,7 @@ from retryscrape.manifest.rows import (
     rejected_key,
 )
 from retryscrape.manifest.sniff import HEAD, Format, Layout, sniff
-from retryscrape.manifest.source import digest, open_manifest, whole, why
+from retryscrape.manifest.source import digest, hashed_whole, open_manifest, why
 
 __all__ = [
     "Continue",
@@ -35,11 +35,11 @@ __all__ = [
     "Row",
     "batch_name",
     "digest",
+    "hashed_whole",
     "open_manifest",
     "read_rows",
     "read_urls",
     "rejected_key",
-    "whole",
 ]
 
 #: Enough to tell the format; a slow pipe is not waited for any longer.

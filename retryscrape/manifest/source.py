@@ -155,7 +155,7 @@ def digest(source: str) -> str | None:
     """A fingerprint of a local file's content; None for anything else.
 
     Size, and BLAKE2 over the whole file (a million lines cost a tenth of a second) or, of
-    one that is larger than that, over head, middle and tail: see ``whole``.
+    one that is larger than that, over head, middle and tail: see ``hashed_whole``.
     """
     if source == STDIN or is_uri(source):
         return None
@@ -174,12 +174,18 @@ def digest(source: str) -> str | None:
                 state.update(file.read(_BLOCK))
     except OSError:
         return None
-    return f"{size}~{state.hexdigest()}"
+    return f"{size}-{state.hexdigest()}"
 
 
-def whole(fingerprint: str | None) -> bool:
-    """Whether files with this fingerprint are the same to the byte."""
-    return fingerprint is not None and "~" not in fingerprint
+def hashed_whole(source: str) -> bool:
+    """Whether ``digest`` tells any change of it. Costs a look at its size."""
+    if source == STDIN or is_uri(source):
+        return False
+    try:
+        size = _regular_size(local_path(source))
+    except OSError:
+        return False
+    return size is not None and size <= _WHOLE
 
 
 def _hash() -> Any:
