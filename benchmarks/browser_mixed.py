@@ -30,7 +30,8 @@ from datetime import datetime
 from json import dumps
 from pathlib import Path
 
-from benchmarks.throughput.__main__ import OURS, ROOT
+from benchmarks.throughput.__main__ import OURS
+from benchmarks.throughput.server import ROOT, running
 from retryscrape.crawl.browser.engine import bundled_node
 from retryscrape.crawl.browser.executable import NAMES
 
@@ -153,31 +154,18 @@ def epoch(moment: str) -> float:
 
 
 def main(pages: int, rounds: int) -> None:
-    server = subprocess.Popen(
-        ["taskset", "-c", "0", sys.executable, "-m", "benchmarks.throughput.server"],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdin is not None
-    assert server.stdout is not None
-    base = f"http://127.0.0.1:{int(server.stdout.readline())}"
-    alone = [f"{base}/13/{n}" for n in range(pages)]
-    mixed = [f"{base}/script/{n}" if n % SHARE == 0 else url for n, url in enumerate(alone)]
-    folder = Path(tempfile.mkdtemp(prefix="retryscrape-bench-"))
     runs: dict[str, list[Measured]] = {"plain alone": [], "plain, beside a browser": []}
     runs["5% rendered"] = []
-    try:
+    made = tempfile.TemporaryDirectory(prefix="retryscrape-bench-", ignore_cleanup_errors=True)
+    with made as name, running("taskset", "-c", "0") as port:
+        base, folder = f"http://127.0.0.1:{port}", Path(name)
+        alone = [f"{base}/13/{n}" for n in range(pages)]
+        mixed = [f"{base}/script/{n}" if n % SHARE == 0 else url for n, url in enumerate(alone)]
         for turn in range(rounds):
             runs["plain alone"].append(crawl(alone, folder / f"{turn}-alone"))
             with another_browser(base):
                 runs["plain, beside a browser"].append(crawl(alone, folder / f"{turn}-beside"))
             runs["5% rendered"].append(crawl(mixed, folder / f"{turn}-mixed"))
-    finally:
-        server.stdin.close()
-        server.wait()
-        shutil.rmtree(folder, ignore_errors=True)
     show(runs, pages, rounds)
 
 

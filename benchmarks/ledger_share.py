@@ -20,7 +20,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from benchmarks.throughput.__main__ import OURS, ROOT, urls_of
+from benchmarks.throughput.__main__ import OURS, urls_of
+from benchmarks.throughput.server import ROOT, running
 from retryscrape.ledger import files
 from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.writer import Writer
@@ -31,14 +32,7 @@ SPENT: Counter[str] = Counter()
 def main() -> None:
     """One crawl in a process of its own; that process says what it spent."""
     pages = int(sys.argv[1]) if len(sys.argv) > 1 else 4000
-    server = subprocess.Popen(
-        ["taskset", "-c", "0", sys.executable, "-m", "benchmarks.throughput.server"],
-        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert server.stdin is not None
-    assert server.stdout is not None
-    port = int(server.stdout.readline())
-    with tempfile.TemporaryDirectory() as folder:
+    with running("taskset", "-c", "0") as port, tempfile.TemporaryDirectory() as folder:
         manifest = Path(folder) / "urls.txt"
         manifest.write_text("\n".join(urls_of("13 KB", port, pages)) + "\n")
         settings = dict(OURS, RETRYSCRAPE_OUT=f"{folder}/out", LOG_FILE=f"{folder}/log")
@@ -47,8 +41,6 @@ def main() -> None:
         inside = [sys.executable, "-m", "benchmarks.ledger_share", "inside", str(pages)]
         crawl = ["scrapy", "crawl", "pages", "-a", f"manifest={manifest}", *words]
         subprocess.run(["taskset", "-c", core, *inside, *crawl], cwd=ROOT, check=False)
-    server.stdin.close()
-    server.wait()
 
 
 def inside(pages: int, words: list[str]) -> None:

@@ -9,7 +9,6 @@ are done is read from ``run.json`` and the process's own memory from /proc, once
 from __future__ import annotations
 
 import argparse
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -19,7 +18,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.throughput.__main__ import ROOT, command_of, urls_of
+from benchmarks.throughput.__main__ import command_of, urls_of
+from benchmarks.throughput.server import ROOT, running
 
 FIRST = 10_000
 
@@ -57,36 +57,29 @@ def watch(process: subprocess.Popen[bytes], ledger: Path, pages: int) -> list[tu
     return seen
 
 
+def crawl(folder: Path, urls: list[str], pages: int) -> list[tuple[int, float]]:
+    """A crawl of these, watched until so many pages are done."""
+    (folder / "urls.txt").write_text("\n".join(urls) + "\n")
+    with (folder / "log").open("wb") as log:
+        command = command_of("retryscrape", folder)
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+        return watch(process, folder / "out" / "ledger.db", pages)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks/memory.py")
     parser.add_argument("--pages", type=int, default=200_000)
     parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--workload", default="JSON 1 KB")
     given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="retryscrape-memory-"))
-    server = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.throughput.server"],
-        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert server.stdin is not None
-    assert server.stdout is not None
-    try:
-        urls = urls_of(given.workload, int(server.stdout.readline()), given.lines)
-        (folder / "urls.txt").write_text("\n".join(urls) + "\n")
-        del urls
-        with (folder / "log").open("wb") as log:
-            command = command_of("retryscrape", folder)
-            process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
-            seen = watch(process, folder / "out" / "ledger.db", given.pages)
-        early = max(memory for done, memory in seen if done <= FIRST)
-        print(f"{given.lines} lines; {seen[-1][0]} pages done when it was stopped")
-        print(f"after {FIRST} pages {early:.0f} MB, at most {max(m for _, m in seen):.0f} MB")
-        step = max(1, len(seen) // 12)
-        print("; ".join(f"{done}: {memory:.0f} MB" for done, memory in seen[::step]))
-    finally:
-        server.stdin.close()
-        server.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+    made = tempfile.TemporaryDirectory(prefix="retryscrape-memory-", ignore_cleanup_errors=True)
+    with made as name, running() as port:
+        seen = crawl(Path(name), urls_of(given.workload, port, given.lines), given.pages)
+    early = max(memory for done, memory in seen if done <= FIRST)
+    print(f"{given.lines} lines; {seen[-1][0]} pages done when it was stopped")
+    print(f"after {FIRST} pages {early:.0f} MB, at most {max(m for _, m in seen):.0f} MB")
+    step = max(1, len(seen) // 12)
+    print("; ".join(f"{done}: {memory:.0f} MB" for done, memory in seen[::step]))
 
 
 if __name__ == "__main__":

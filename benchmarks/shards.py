@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -18,7 +17,8 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.throughput.__main__ import ROOT, command_of, urls_of
+from benchmarks.throughput.__main__ import command_of, urls_of
+from benchmarks.throughput.server import ROOT, running
 
 
 def crawl(port: int, pages: int, shards: int, folder: Path) -> float:
@@ -46,23 +46,13 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="retryscrape-shards-"))
-    server = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.throughput.server"],
-        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert server.stdin is not None
-    assert server.stdout is not None
-    port = int(server.stdout.readline())
     used: dict[int, list[float]] = {1: [], 2: []}
-    try:
+    made = tempfile.TemporaryDirectory(prefix="retryscrape-shards-", ignore_cleanup_errors=True)
+    with made as name, running() as port:
         for turn in range(given.rounds):
             for shards in used:
-                used[shards].append(crawl(port, given.pages, shards, folder / f"{turn}-{shards}"))
-    finally:
-        server.stdin.close()
-        server.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+                folder = Path(name) / f"{turn}-{shards}"
+                used[shards].append(crawl(port, given.pages, shards, folder))
     one, two = (statistics.median(used[shards]) for shards in used)
     print(f"one process {given.pages / one:.0f} pages a CPU second, two {given.pages / two:.0f}")
     print(f"on two cores of their own: {2 * one / two:.2f} times one process")

@@ -22,9 +22,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.throughput.server import HOSTS, PROXIES
+from benchmarks.throughput.server import HOSTS, PROXIES, ROOT, running
 
-ROOT = Path(__file__).parents[2]
 OURS = {
     "CONCURRENT_REQUESTS": "64",
     "CONCURRENT_REQUESTS_PER_DOMAIN": "64",
@@ -116,33 +115,23 @@ def _used() -> float:
 
 def table(workloads: dict[str, tuple[str, ...]], pages: int, rounds: int, folder: Path) -> None:
     """All contenders by turns, on one server."""
-    server = subprocess.Popen(
-        ["taskset", "-c", "0", sys.executable, "-m", "benchmarks.throughput.server"],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdin is not None
-    assert server.stdout is not None
-    port, number = int(server.stdout.readline()), 0
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {time.strftime('%F %R')}")
     print("| workload | crawler | pages per CPU s | spread | of Scrapy's | pages/s | MB |")
     print("|---|---|---|---|---|---|---|")
-    for workload, names in workloads.items():
-        runs: dict[str, list[Measured]] = {name: [] for name in names}
-        size = pages // 4 if workload == "150 KB" else pages
-        for name in names if not number else ():  # in a fresh clone nothing is compiled yet
-            run_of(name, workload, port, 20, folder / f"first-{name}")
-        for _ in range(rounds):
+    number = 0
+    with running("taskset", "-c", "0") as port:
+        for workload, names in workloads.items():
+            runs: dict[str, list[Measured]] = {name: [] for name in names}
+            size = pages // 4 if workload == "150 KB" else pages
+            for name in names if not number else ():  # in a fresh clone nothing is compiled yet
+                run_of(name, workload, port, 20, folder / f"first-{name}")
+            for _ in range(rounds):
+                for name in names:
+                    number += 1
+                    runs[name].append(run_of(name, workload, port, size, folder / str(number)))
+            base = _per_cpu(runs["scrapy"], size)
             for name in names:
-                number += 1
-                runs[name].append(run_of(name, workload, port, size, folder / str(number)))
-        base = _per_cpu(runs["scrapy"], size)
-        for name in names:
-            print(_row(workload, name, runs[name], size, base), flush=True)
-    server.stdin.close()
-    server.wait()
+                print(_row(workload, name, runs[name], size, base), flush=True)
 
 
 def _per_cpu(runs: list[Measured], pages: int) -> float:

@@ -2,16 +2,23 @@
 
 Says its port; answers until standard input ends. The path says what comes:
 ``/KILOBYTES/NUMBER`` a page, ``/json/NUMBER`` a record of 1 KB, ``/fault/NUMBER`` a 503
-once, then the page, ``/script/NUMBER`` a page of 13 KB that a script makes. Absolute request lines make it a forwarding proxy of itself.
+once, then the page, ``/script/NUMBER`` a page of 13 KB that a script makes. Absolute request lines
+make it a forwarding proxy of itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
+
+ROOT = Path(__file__).parents[2]
 
 #: Hosts of the workload with many, and the addresses that play the proxies.
 HOSTS = [f"127.0.1.{number}" for number in range(1, 201)]
@@ -84,6 +91,23 @@ class Server(asyncio.Protocol):
             self._failed.add(number)
             return _answer(b"busy", b"text/plain", 503)
         return page(13 if kind == b"fault" else int(kind), int(number) + 100_000)
+
+
+@contextmanager
+def running(*pinned: str) -> Iterator[int]:
+    """The server in a process of its own, started by the command ``pinned`` (``taskset`` and
+    the like) if there is one: gives its port."""
+    command = [*pinned, sys.executable, "-m", "benchmarks.throughput.server"]
+    server = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    try:
+        yield int(server.stdout.readline())
+    finally:
+        server.stdin.close()
+        server.wait()
 
 
 async def serve() -> None:
