@@ -194,6 +194,8 @@ class Pool:
 
     def left(self, exit_id: str, host: str, now: float) -> None:
         """The attempt leaves only now: the interval to the next one begins here."""
+        if not self._rules.interval:
+            return  # nobody asks, and this is on every page's way
         pair = self.view(host).pairs.get(exit_id)
         if pair is not None:
             pair.sent = max(pair.sent, now)
