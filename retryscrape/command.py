@@ -39,6 +39,7 @@ class LedgerCommand(ScrapyCommand):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings is not None
         gc.freeze()  # what the imports made: a tenth of a long command went into looking at it
+        gc.set_threshold(20_000, 20, 20)
         try:
             self.config = Config.from_settings(self.settings)
             self.ledger = Ledger.open(

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
 
 from retryscrape import values
-from retryscrape.policy.api_provider import Provider
 from retryscrape.policy.shares import StopRule
+
+if TYPE_CHECKING:
+    from retryscrape.policy.api_provider import Provider
 
 PREFIX = "RETRYSCRAPE_"
 
@@ -30,8 +33,7 @@ class SettingsLike(Protocol):
     def __iter__(self) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """One setting: ``parse`` takes the raw value and raises ValueError with what it should be."""
 
     name: str
@@ -211,8 +213,7 @@ SETTINGS: tuple[Setting, ...] = (
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class Config(Struct, frozen=True, kw_only=True):
     """The checked settings, one attribute each, in lower case."""
 
     out: str
@@ -265,10 +266,10 @@ class Config:
         Raises :class:`ConfigError` with the name of the first wrong one.
         """
         values = {}
-        for field in fields(cls):
-            setting = _BY_NAME[field.name.upper()]
+        for name in cls.__struct_fields__:
+            setting = _BY_NAME[name.upper()]
             raw = settings.get(PREFIX + setting.name)
-            values[field.name] = setting.default if raw is None else _parse(setting, raw)
+            values[name] = setting.default if raw is None else _parse(setting, raw)
         return cls(**values)
 
     def price(self, rung: str) -> float:

@@ -4,8 +4,9 @@ import gc
 import os
 
 # Looked through at every 700 new objects (Python's default), what is there costs a sixth of the
-# start (what is imported is no garbage) and a fifth of a crawl. Garbage waits for 20,000.
-gc.set_threshold(20_000, 20, 20)
+# start (what is imported is no garbage) and a fifth of a crawl. A command that has begun, and a
+# crawl, let garbage wait for 20,000 (command.py, crawl/session.py).
+gc.set_threshold(200_000, 20, 20)
 
 BOT_NAME = "retryscrape"
 SPIDER_MODULES = ["retryscrape.spiders"]

@@ -10,12 +10,14 @@ import importlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from retryscrape.policy.api_declaration import provider_of
-from retryscrape.policy.api_provider import MODES, Provider
 from retryscrape.policy.budget import parse_run_budget
+from retryscrape.policy.ladder import MODES
 from retryscrape.policy.shares import StopRule, parse_stop
+
+if TYPE_CHECKING:
+    from retryscrape.policy.api_provider import Provider
 
 
 def text(value: Any) -> str:
@@ -206,6 +208,10 @@ def api(value: Any) -> Provider:
     """A dict, its JSON, or where in code it is: ``package.module.NAME``."""
     if isinstance(value, str) and not value.lstrip().startswith("{"):
         value = _imported(value.strip())
+    # read by those who buy, and by nobody else
+    from retryscrape.policy.api_declaration import provider_of
+    from retryscrape.policy.api_provider import Provider
+
     return value if isinstance(value, Provider) else provider_of(mapping(value))
 
 

@@ -8,13 +8,13 @@ import hmac
 import io
 import json
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 import pytest
 from ledger_makers import fill
+from msgspec.structs import replace
 from scrapy import Spider
 from scrapy.utils.test import get_crawler
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import threading
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import text
 
 from retryscrape.crawl.drain import hosts_at_once

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger_makers import attempt, failure, fill, parked, success
+from msgspec.structs import replace
 
 from retryscrape.ledger.merge import merge
 from retryscrape.ledger.records import Result

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from retryscrape.ledger.pages import page_path
 from retryscrape.ledger.replay import Change, Replayer, Rules, Tally

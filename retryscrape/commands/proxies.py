@@ -8,8 +8,8 @@ import json
 import math
 import sys
 import time
-from dataclasses import asdict
 
+from msgspec.structs import asdict
 from rich.console import Console
 from rich.progress import Progress
 from scrapy import Spider

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from functools import partial
 
+from msgspec.structs import replace
 from scrapy.exceptions import UsageError
 from scrapy.utils.conf import arglist_to_dict
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import asdict
 from pathlib import Path
+
+from msgspec.structs import asdict
 
 from retryscrape.command import LedgerCommand
 from retryscrape.ledger.pages import replacing_file

@@ -7,10 +7,10 @@ together with the table here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from cssselect import SelectorError
+from msgspec import Struct
 from parsel.csstranslator import HTMLTranslator
 
 from retryscrape.manifest.names import batch_name, check_batch_name
@@ -21,8 +21,7 @@ class ArgumentError(ValueError):
     """A spider argument has a wrong value. The message is one sentence that names it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
+class Arguments(Struct, frozen=True, kw_only=True):
     """What was given after ``-a``; None where nothing was."""
 
     manifest: str | None = None

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from msgspec.structs import replace
 from scrapy import Spider
 from scrapy.settings import BaseSettings
 from scrapy.spiderloader import get_spider_loader
@@ -121,7 +121,9 @@ class Check:
 
     def _vouched(self, job_id: str | None) -> bool:
         """Whether a run let its pages in by the very checks that count now."""
-        return not self.recheck and job_id is not None and self._jobs.get(job_id) == self.typed
+        if self.recheck or job_id is None:
+            return False
+        return self.typed.judges_like(self._jobs.get(job_id))
 
     def _compare_manifests(self, reconciler: Reconciler) -> None:
         reads: dict[str, list[ReadRow]] = {}

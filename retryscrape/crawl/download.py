@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from retryscrape.crawl.browser.options import BrowserProxy
 from retryscrape.crawl.clients import make_client
 from retryscrape.crawl.clients.base import Client, Proxy
 from retryscrape.crawl.faults import At, FetchError
 from retryscrape.crawl.keys import SESSION, TICKET, ticket_of
 from retryscrape.crawl.runtime import Run
 from retryscrape.policy.ticket import Ticket
+
+if TYPE_CHECKING:
+    from retryscrape.crawl.browser.options import BrowserProxy
 
 logger = logging.getLogger("retryscrape")
 
@@ -108,6 +110,8 @@ class DownloadHandler:
         exit_ = self.run.pool.get(ticket.exit) if self.run.pool and ticket.exit else None
         if exit_ is None:
             return None
+        from retryscrape.crawl.browser.options import BrowserProxy
+
         if exit_.session:
             exit_ = exit_.with_session(request.meta[SESSION])
         return BrowserProxy(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from scrapy.http import Response
 
 from retryscrape.crawl.settle import Settled

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
@@ -37,12 +37,11 @@ from retryscrape.crawl.scheduler import WaitingScheduler
 from retryscrape.crawl.settle import GaveUp, Settled, Settler
 from retryscrape.crawl.spending import OverBudget
 from retryscrape.crawl.wishes import FileRetries, checks_of, limits_of
-from retryscrape.ledger.replay import KEPT_OUTCOMES
 from retryscrape.policy.attribution import AUTH_VERDICT, side_verdict
 from retryscrape.policy.classify import classify, classify_redirect
 from retryscrape.policy.decide import LOST_TO_EXITS
 from retryscrape.policy.decode import Fault, decode_body
-from retryscrape.policy.outcomes import At, Outcome, Page, Verdict
+from retryscrape.policy.outcomes import KEPT_OUTCOMES, At, Outcome, Page, Verdict
 from retryscrape.policy.ticket import Ticket
 
 logger = logging.getLogger("retryscrape")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.http import Response

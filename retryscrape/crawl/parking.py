@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from scrapy import Request
 
 from retryscrape.crawl.keys import host_of, ticket_of

@@ -13,14 +13,14 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
+
+from msgspec import Struct
 
 from retryscrape.crawl.lifeline import NAME, PATIENCE, lifeline
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
+class Pass(Struct, frozen=True, kw_only=True):
     """One pass to be run: ``settings`` and ``arguments`` as on a command line."""
 
     spider: str

@@ -14,10 +14,10 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 
+from msgspec import Struct
 from scrapy import Request
 from scrapy.http import Response
 
@@ -32,8 +32,7 @@ from retryscrape.policy.proxies import Exit, ProxyList
 _MOST_BYTES = 200_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class Checked(Struct, frozen=True, kw_only=True):
     """What became of one line. ``exit`` is the redacted name, None for a line that is no
     proxy; ``seconds`` until the whole answer; ``seen`` the address that the target saw;
     ``wrong`` what is wrong, in words."""

@@ -10,8 +10,10 @@ import random
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from retryscrape.config import Config
 from retryscrape.crawl.lifeline import PATIENCE
@@ -195,7 +197,7 @@ class Redriver:
         now = time.monotonic()
         spent = self._row.spent + now - self._began
         self._began = now
-        self._row = replace(self._row, spent=spent, **changes)  # type: ignore[arg-type]
+        self._row = replace(self._row, spent=spent, **changes)
         self.ledger.save_redrive(self._row)
 
     def _ends_at(self, rules: Rules, now: float) -> float:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from retryscrape.crawl.proxyfile import ProxiesError, read_proxies
 from retryscrape.crawl.runtime import Run

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from retryscrape.crawl.arguments import Arguments
     from retryscrape.crawl.books import Books
     from retryscrape.crawl.browser.aside import Aside
+    from retryscrape.crawl.browser.options import BrowserOptions
     from retryscrape.crawl.scheduler import WaitingScheduler
     from retryscrape.crawl.worker import Worker
 
@@ -170,17 +171,20 @@ class Run:
         """The browser rung's handler; nothing is started before its first page."""
         if self._browser is None:
             from retryscrape.crawl.browser.aside import Aside
-            from retryscrape.crawl.browser.options import BrowserOptions
 
-            options = BrowserOptions.from_settings(
-                self.crawler.settings,
-                pages=self.config.browser_pages,
-                recycle=self.config.browser_recycle,
-                enough_text=self.checks.min_text,
-                require=self.checks.require,
-            )
-            self._browser = Aside(self.crawler, options)
+            self._browser = Aside(self.crawler, self._browser_options())
         return self._browser
+
+    def _browser_options(self) -> BrowserOptions:
+        from retryscrape.crawl.browser.options import BrowserOptions
+
+        return BrowserOptions.from_settings(
+            self.crawler.settings,
+            pages=self.config.browser_pages,
+            recycle=self.config.browser_recycle,
+            enough_text=self.checks.min_text,
+            require=self.checks.require,
+        )
 
     def look_for_browser(self) -> None:
         """Take the browser's rungs off the ladder if there is none, with one clear line."""
@@ -190,7 +194,11 @@ class Run:
             # the project's own handlers fetch: there is one way to do so, theirs
             self._use_ladder(self.rungs.bases - {"browser", "api"})
         elif any(parse_rung(rung).base == "browser" for rung in self.ladder.rungs):
-            why = self.browser.available()
+            # what renders is imported for the first page of it; what is wrong shows now
+            from retryscrape.crawl.browser.executable import unavailable
+
+            self._browser_options()
+            why = unavailable(self.crawler.settings)
             if why:
                 self.without_browser(why)
 

@@ -26,7 +26,6 @@ from retryscrape.crawl.reload import ProxyWatch
 from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.status import RunStatus
 from retryscrape.crawl.summary import ending, opening, summary
-from retryscrape.crawl.worker import open_worker
 from retryscrape.spiders.manifest import ManifestSpider
 
 logger = logging.getLogger("retryscrape")
@@ -97,6 +96,8 @@ class Session:
         if run.books is not None and arguments is not None and arguments.work:
             batch = run.books.first_batch(arguments)
             run.books.join(batch)
+            from retryscrape.crawl.worker import open_worker
+
             run.worker = open_worker(run, run.books.ledger, batch)
         elif run.books is not None and arguments is not None:
             name = manifest_name(arguments)

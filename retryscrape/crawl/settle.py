@@ -7,8 +7,9 @@ can end is settled by the same few lines. No rule lives here.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
@@ -38,8 +39,7 @@ from retryscrape.policy.ticket import Past, Ticket
 logger = logging.getLogger("retryscrape")
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Struct, frozen=True):
     """The end of a URL in this pass: nothing more will be asked."""
 
     ticket: Ticket
@@ -373,8 +373,7 @@ class Settler:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Pauses:
+class Pauses(Struct, frozen=True):
     """Until when the host may not be asked, what the answer asked for (epoch seconds),
     and whether this URL caused the wait."""
 

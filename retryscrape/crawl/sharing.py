@@ -9,7 +9,9 @@ latest belief counts. Methods named for the ledger (``load``, ``save``, ``exchan
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from retryscrape.crawl.books import merged_hosts, pool_rows
 from retryscrape.crawl.runtime import Run
@@ -18,8 +20,7 @@ from retryscrape.ledger.records import ExitRow, HostRow
 from retryscrape.ledger.store import Ledger
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True):
     """What this worker has learned since it told last."""
 
     hosts: list[HostRow]
@@ -30,8 +31,7 @@ class Changes:
     told_exits: dict[str, ExitRow]
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(Struct, frozen=True):
     """What the ledger says: hosts that are paused now, and exits in general."""
 
     paused: list[HostRow]

@@ -6,7 +6,8 @@ For all that read one, crawling or not. What becomes of the lines is theirs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from retryscrape.crawl.arguments import Arguments
 from retryscrape.manifest.read import Item, batch_name, open_manifest, read_rows, read_urls
@@ -15,8 +16,7 @@ from retryscrape.manifest.read import Item, batch_name, open_manifest, read_rows
 URLS = "urls="
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A manifest (or part of one) that is being read."""
 
     name: str

@@ -6,7 +6,7 @@ prices of rungs and exits, and the row of a URL that there was no money for.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from retryscrape.config import Config
 from retryscrape.ledger.records import Result

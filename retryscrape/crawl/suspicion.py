@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from retryscrape.ledger.reconcile import DAMAGED, set_aside
+from msgspec.structs import asdict, replace
+
+from retryscrape.ledger.pages import DAMAGED, set_aside
 from retryscrape.ledger.reportdata import SUSPECTS, suspects_of
 from retryscrape.ledger.store import Ledger
 from retryscrape.policy.outcomes import Outcome, Page, Status, Verdict

@@ -15,8 +15,9 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from retryscrape.config import Config
 
@@ -32,8 +33,7 @@ _TRY = 4.0
 _PASSING = frozenset({408, 425, 429})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(Struct, frozen=True, kw_only=True):
     """How it ended: ``problem`` is a part of a sentence, or None when it arrived."""
 
     tries: int

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
 from scrapy import Request
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 

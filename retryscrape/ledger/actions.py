@@ -5,15 +5,14 @@ The rules that decide what the program does are policy's; this is advice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from retryscrape.ledger.records import Result
 from retryscrape.ledger.times import iso
 from retryscrape.policy.outcomes import ErrorClass, Kind, Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class _Advice:
+class _Advice(Struct, frozen=True):
     """Applies if all that is given fits; ``reason`` is what the row's reason begins with."""
 
     text: str

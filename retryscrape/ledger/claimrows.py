@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from retryscrape.ledger.dialect import Dialect
 from retryscrape.ledger.rows import KNOWN_COLUMNS, clean
@@ -29,8 +30,7 @@ INDEXES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """Which rows a worker asks for. ``now`` is an epoch second, ``max_wait`` seconds."""
 
     now: float

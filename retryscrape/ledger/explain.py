@@ -6,7 +6,8 @@ Data and its text for ``scrapy explain``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from retryscrape.ledger.actions import action
 from retryscrape.ledger.records import AttemptRecord, Result
@@ -16,8 +17,7 @@ from retryscrape.policy.outcomes import Status
 from retryscrape.policy.redact import plain
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
+class Story(Struct, frozen=True, kw_only=True):
     """What one batch knows of a URL."""
 
     batch_id: str

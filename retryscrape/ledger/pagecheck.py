@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 #: Pages are read as a whole up to this size, bytes; larger ones are only hashed.
 WHOLE = 32 * 2**20
@@ -25,8 +26,7 @@ class Flaw(StrEnum):
     DAMAGED = "damaged"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """A row that has to be fetched again, and why. ``path`` is relative to OUT."""
 
     flaw: Flaw

@@ -10,9 +10,10 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct
 
 #: File suffix by content type; everything else is ``.bin``.
 SUFFIXES: Mapping[str, str] = {
@@ -43,12 +44,13 @@ SUFFIXES: Mapping[str, str] = {
     "video/mp4": ".mp4",
 }
 OTHER_SUFFIX = ".bin"
+#: Where pages go that are not what their rows say, below ``OUT/BATCH``.
+DAMAGED = "damaged"
 ALL_SUFFIXES = tuple(sorted({*SUFFIXES.values(), OTHER_SUFFIX}))
 _STRUCTURED = {"json": ".json", "xml": ".xml"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageFile:
+class PageFile(Struct, frozen=True, kw_only=True):
     """A page to be stored; ``content_type`` is the header's value as received."""
 
     body: bytes
@@ -127,6 +129,14 @@ def _write(target: str, body: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def set_aside(out: Path, path: str) -> None:
+    """Move a page that is no good to ``OUT/BATCH/damaged``; ``path`` is relative to OUT."""
+    target = out / path.replace("/pages/", f"/{DAMAGED}/", 1)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        (out / path).replace(target)
 
 
 def _remove_others(target: str) -> None:

@@ -244,7 +244,7 @@ class Queries(StateTables):
 
     def reads_of(self, batch_id: str) -> list[ReadRow]:
         """How far the manifests of a batch were read."""
-        columns = [reads.c[name] for name in ReadRow.__dataclass_fields__]
+        columns = [reads.c[name] for name in ReadRow.__struct_fields__]
         query = select(*columns).where(reads.c.batch_id == batch_id).order_by(*columns[:3])
         with self.reading() as connection:
             found = connection.execute(query).mappings()

@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from retryscrape.ledger.addition import keys_of
 from retryscrape.ledger.lines import new_row
@@ -27,6 +28,7 @@ from retryscrape.ledger.orphans import (
     read_index,
 )
 from retryscrape.ledger.pagecheck import Finding, Flaw, Judge, PageRow, examine
+from retryscrape.ledger.pages import set_aside
 from retryscrape.ledger.records import NewRow, Result
 from retryscrape.ledger.scan import Span
 from retryscrape.ledger.split import Emit, Helper, processes
@@ -37,14 +39,10 @@ from retryscrape.policy.outcomes import Outcome, Status
 #: Rows looked up, or put back, in one transaction.
 CHUNK = 500
 
-#: Where pages go that are not what their rows say, below ``OUT/BATCH``.
-DAMAGED = "damaged"
-
 _T = TypeVar("_T")
 
 
-@dataclass(slots=True, kw_only=True)
-class Tally:
+class Tally(Struct, kw_only=True):
     """What was found: rows checked, findings by flaw, pages taken up again, pages
     that no URL is known for, half-written files removed."""
 
@@ -60,8 +58,7 @@ class Tally:
         return not self.flaws.total() and not self.restored
 
 
-@dataclass(slots=True, kw_only=True)
-class Reconciler:
+class Reconciler(Struct, kw_only=True):
     """One batch. ``found`` and ``restored`` are called for each row as it is found.
 
     ``judge`` says what is wrong with a page by today's checks, ``vouched`` whether
@@ -234,14 +231,6 @@ class Reconciler:
     def _report(self, finding: Finding) -> None:
         self.tally.flaws[finding.flaw] += 1
         self.found(finding)
-
-
-def set_aside(out: Path, path: str) -> None:
-    """Move a page that is no good to ``OUT/BATCH/damaged``; ``path`` is relative to OUT."""
-    target = out / path.replace("/pages/", f"/{DAMAGED}/", 1)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileNotFoundError, NotADirectoryError):
-        (out / path).replace(target)
 
 
 def _restored(row: Result, page: PageRow, body: bytes) -> Result:

@@ -6,15 +6,14 @@ No SQL and no files here: store, merge, feed and report share these.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from operator import attrgetter
 from typing import Any
+
+from msgspec import Struct
 
 from retryscrape.policy.outcomes import SETTLED, ErrorClass, Kind, Outcome, Status
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewRow:
+class NewRow(Struct, frozen=True, kw_only=True):
     """A line of a manifest that becomes a row: pending, or rejected with a reason.
 
     From a failures feed also what earlier passes came to, for a ledger that
@@ -30,8 +29,7 @@ class NewRow:
     prior: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class Known(Struct, frozen=True, kw_only=True):
     """What the ledger knows of a row, as much as the crawl needs."""
 
     url: str
@@ -54,8 +52,7 @@ class Known:
     job_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptRecord:
+class AttemptRecord(Struct, frozen=True, kw_only=True):
     """One attempt, append only. ``n`` counts over all passes of the URL (1-based).
 
     ``started_at`` is ISO 8601 UTC with ``Z``; ``elapsed`` and ``waited`` are
@@ -85,8 +82,7 @@ class AttemptRecord:
     task: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class Result(Struct, frozen=True, kw_only=True):
     """What a row came to in this pass; ``attempts``, ``passes``, ``cost`` and
     ``bytes`` are totals over all passes, so that merging twice changes nothing.
 
@@ -123,23 +119,7 @@ class Result:
     same_as: str | None = None
 
 
-_RESULT = tuple(field.name for field in fields(Result))
-_result_values = attrgetter(*_RESULT)
-_PUT = {name: getattr(Result, name).__set__ for name in _RESULT}
-
-
-def changed(result: Result, **values: Any) -> Result:
-    """``replace`` for a Result on the path of every page: a third of its time."""
-    made: Result = object.__new__(Result)
-    for put, value in zip(_PUT.values(), _result_values(result), strict=True):
-        put(made, value)
-    for name, value in values.items():
-        _PUT[name](made, value)
-    return made
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class Counts(Struct, frozen=True, kw_only=True):
     """Rows of a batch, counted by (status, outcome, error class)."""
 
     groups: Mapping[tuple[Status, Outcome | None, ErrorClass | None], int]
@@ -185,8 +165,7 @@ class Counts:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchInfo:
+class BatchInfo(Struct, frozen=True, kw_only=True):
     """A batch as it stands when a run opens it.
 
     ``lines``, ``urls``, ``duplicates`` and ``rejected`` count what was read so
@@ -211,8 +190,7 @@ class BatchInfo:
     complete: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Added:
+class Added(Struct, frozen=True, kw_only=True):
     """What ``add_rows`` did: three counts, and the keys that got their row just now."""
 
     new: int
@@ -221,8 +199,7 @@ class Added:
     fresh: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostRow:
+class HostRow(Struct, frozen=True, kw_only=True):
     """What a run learned of a host. Times are epoch seconds, ``state`` is JSON text."""
 
     host: str
@@ -234,8 +211,7 @@ class HostRow:
     state: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExitRow:
+class ExitRow(Struct, frozen=True, kw_only=True):
     """The health of an exit on a host; ``host`` is ``""`` for the exit's global part.
 
     ``exit`` is the redacted name. ``elapsed`` is in seconds, ``updated_at`` an
@@ -253,8 +229,7 @@ class ExitRow:
     state: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRow:
+class JobRow(Struct, frozen=True, kw_only=True):
     """One run over a batch; ``stats`` is a small mapping of numbers and texts.
 
     ``spider`` and ``arguments`` are as they were typed (None: not known), ``settings``
@@ -272,8 +247,7 @@ class JobRow:
     settings: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedriveRow:
+class RedriveRow(Struct, frozen=True, kw_only=True):
     """One loop of ``scrapy redrive``, ``n`` counts them (1-based).
 
     ``reason`` is the stop rule that ended it (None: it was killed, or goes on),
@@ -293,8 +267,7 @@ class RedriveRow:
     job_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRow:
+class ReadRow(Struct, frozen=True, kw_only=True):
     """How far one manifest of a batch was read."""
 
     batch_id: str

@@ -5,8 +5,9 @@ No SQL (worklist.py counts), no processes (crawl/passes.py runs them). DESIGN.md
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from retryscrape.policy.outcomes import Outcome
 
@@ -48,8 +49,7 @@ EARLY = frozenset(
 NOT_ASKED = frozenset({None, Outcome.NO_RESULT})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class Rules(Struct, frozen=True, kw_only=True):
     """The settings of the loop: counts, and seconds."""
 
     passes: int = 3
@@ -60,8 +60,7 @@ class Rules:
     max_wait: float = 300.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Worklist:
+class Worklist(Struct, frozen=True, kw_only=True):
     """The open rows of a batch, counted by what a loop can do for them.
 
     ``due`` rows may be asked for in a pass that starts now; ``waiting`` ones at a
@@ -87,8 +86,7 @@ class Worklist:
         return self.size + self.parked + self.spent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """What comes next: ``stop``, or a pass that starts ``at`` (epoch seconds)."""
 
     stop: Stop | None = None

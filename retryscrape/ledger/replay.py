@@ -11,20 +11,20 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby, islice
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec import Struct, field
+
 from retryscrape.ledger.orphans import content_type_of
 from retryscrape.ledger.pagecheck import WHOLE
-from retryscrape.ledger.pages import ALL_SUFFIXES, page_path
-from retryscrape.ledger.reconcile import set_aside
+from retryscrape.ledger.pages import ALL_SUFFIXES, page_path, set_aside
 from retryscrape.ledger.records import AttemptRecord, Result
 from retryscrape.ledger.store import Ledger
 from retryscrape.policy.decide import Action, Decision, Limits, Scene, decide
 from retryscrape.policy.ladder import Ladder
-from retryscrape.policy.outcomes import ErrorClass, Outcome, Page, Verdict
+from retryscrape.policy.outcomes import KEPT_OUTCOMES, ErrorClass, Outcome, Page, Verdict
 from retryscrape.policy.ticket import Past, Ticket
 
 #: Rows put back in one transaction.
@@ -39,8 +39,7 @@ _COUNT = frozenset({Outcome.BLOCKED, Outcome.API_ERROR})
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class Rules(Struct, frozen=True, kw_only=True):
     """Today's rules; ``price`` gives the price units of an attempt on a rung."""
 
     classify: Callable[[Page], Verdict]
@@ -49,8 +48,7 @@ class Rules:
     price: Callable[[str], float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """A row that would now end otherwise. ``was`` and ``now`` are words for people;
     ``reopen`` says that it belongs on the worklist and is not there."""
 
@@ -62,8 +60,7 @@ class Change:
     path: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
-class Tally:
+class Tally(Struct, kw_only=True):
     """Pages and failures that were looked at, failures whose body was there, changes in words."""
 
     pages: int = 0
@@ -73,8 +70,7 @@ class Tally:
     reopened: int = 0
 
 
-@dataclass(slots=True, kw_only=True)
-class Replayer:
+class Replayer(Struct, kw_only=True):
     """One batch. ``changed`` is called for each row that would end otherwise; with
     ``apply`` (the batch locked by the caller) those go back to the worklist."""
 
@@ -246,10 +242,6 @@ class Replayer:
             own_wait=record.outcome is Outcome.THROTTLED,
             counts=not lost and (not free or record.outcome in _COUNT),
         )
-
-
-#: Outcomes of which the last body is kept (RETRYSCRAPE_KEEP_BLOCKED).
-KEPT_OUTCOMES = frozenset({Outcome.BLOCKED, Outcome.INVALID})
 
 
 def _judged(past: Past, verdict: Verdict) -> Past:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
 from sqlalchemy import Connection, select
 
 from retryscrape.ledger import reportqueries as sums
@@ -30,8 +31,7 @@ RESIDUE = 1000
 SUSPECTS = "retryscrape/suspects"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """A batch in numbers. Costs in price units, times in seconds, lists of plain mappings.
 
     ``unresolved`` are rows that are neither a success nor settled (gone,

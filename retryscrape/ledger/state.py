@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
@@ -15,10 +14,10 @@ from retryscrape.ledger.records import ExitRow, HostRow, JobRow, RedriveRow
 from retryscrape.ledger.rows import clean, fields_text, parse_fields
 from retryscrape.ledger.schema import exits, hosts, jobs, redrives
 
-_HOST_COLUMNS = tuple(field.name for field in fields(HostRow))
-_EXIT_COLUMNS = tuple(field.name for field in fields(ExitRow))
-_JOB_COLUMNS = tuple(field.name for field in fields(JobRow))
-_REDRIVE_COLUMNS = tuple(field.name for field in fields(RedriveRow))
+_HOST_COLUMNS = HostRow.__struct_fields__
+_EXIT_COLUMNS = ExitRow.__struct_fields__
+_JOB_COLUMNS = JobRow.__struct_fields__
+_REDRIVE_COLUMNS = RedriveRow.__struct_fields__
 
 
 class StateTables(Database):

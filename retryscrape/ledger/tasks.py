@@ -8,8 +8,9 @@ What an order's result came to is in ``attempts``, under its ``ref``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 from sqlalchemy import Connection, and_, func, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -24,8 +25,7 @@ SUBMITTING, OPEN, DONE = "submitting", "open", "done"
 _UNSPENT = (Outcome.OK.value, Outcome.NO_RESULT.value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskRow:
+class TaskRow(Struct, frozen=True, kw_only=True):
     """One order of one URL. ``submitted_at`` is an epoch second."""
 
     ref: str
@@ -39,8 +39,7 @@ class TaskRow:
     job_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(Struct, frozen=True, kw_only=True):
     """An order that still stands for its URL; ``paid`` price units are on record for it."""
 
     row: TaskRow
@@ -74,7 +73,7 @@ class TaskBook:
             found = connection.execute(query).mappings().first()
             if found is None or found["status"] == Status.SUCCESS.value:
                 return None
-            row = TaskRow(**{name: found[name] for name in TaskRow.__dataclass_fields__})
+            row = TaskRow(**{name: found[name] for name in TaskRow.__struct_fields__})
             paid = self._paid(connection, row)
         return None if paid is None else Held(row=row, paid=paid)
 

@@ -7,8 +7,9 @@ new attempts together prove that, the history need not be summed again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from retryscrape.ledger.records import AttemptRecord, Result
 from retryscrape.ledger.rows import clean

@@ -6,7 +6,8 @@ Read from ``jobs``. Arguments of one run only (which manifest, which shard) are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from retryscrape.ledger.records import JobRow
 from retryscrape.ledger.store import Ledger
@@ -15,14 +16,20 @@ from retryscrape.ledger.store import Ledger
 _OF_ONE_RUN = frozenset({"manifest", "urls", "batch", "work", "shard", "include_permanent"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Typed:
+class Typed(Struct, frozen=True, kw_only=True):
     """A spider's name (None: not known) and its arguments, as texts; ``settings`` are
     those that a re-drive must not do without."""
 
     spider: str | None = None
     arguments: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, str] = field(default_factory=dict, compare=False)
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def judges_like(self, other: Typed | None) -> bool:
+        """Whether both say the same of what a good page is; settings have no say in that."""
+        return other is not None and (self.spider, self.arguments) == (
+            other.spider,
+            other.arguments,
+        )
 
 
 def typed_of(job: JobRow) -> Typed:

@@ -14,13 +14,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.pages import PageFile, PageStore, page_path
 from retryscrape.ledger.patience import Patience, insist
-from retryscrape.ledger.records import AttemptRecord, Result, changed
+from retryscrape.ledger.records import AttemptRecord, Result
 from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.times import iso
 from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
@@ -41,8 +43,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 End = Callable[[Result | LedgerError], None]
 
 
-@dataclass(slots=True, eq=False)
-class _Item:
+class _Item(Struct, eq=False):
     result: Result | None
     attempts: tuple[AttemptRecord, ...]
     page: PageFile | None
@@ -296,7 +297,7 @@ class Writer:
                 self._on_full(f"no page can be written below {self._pages.out}: {error.strerror}")
             return
         have.add(item.result.url)
-        item.result = changed(
+        item.result = replace(
             item.result,
             page_path=path,
             page_sha256=hashlib.sha256(page.body).hexdigest(),

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import BinaryIO
+
+from msgspec.structs import replace
 
 from retryscrape.manifest import jsonlines, table, text
 from retryscrape.manifest.judge import judge, unwrap

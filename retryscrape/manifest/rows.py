@@ -7,8 +7,9 @@ module named after it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from retryscrape.manifest.urls import Good
 
@@ -48,8 +49,7 @@ class Row(NamedTuple):
     target: Good | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
+class Rejected(Struct, frozen=True, kw_only=True):
     """A line that is no crawlable URL. ``key`` is its raw text, bounded; it may be empty.
 
     ``batch`` and ``prior`` as in Row: a rejected row that came back in a failures feed.
@@ -63,8 +63,7 @@ class Rejected:
     prior: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Continue:
+class Continue(Struct, frozen=True, kw_only=True):
     """The last line of a failures feed: ``manifest`` was not read to its end, read on there."""
 
     manifest: str
@@ -76,8 +75,7 @@ class Continue:
 Item = Row | Rejected | Continue
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """How the user wants a manifest read (the spider arguments of these names)."""
 
     url_field: str | None = None

@@ -9,7 +9,8 @@ import contextlib
 import csv
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from retryscrape.manifest.judge import unwrap
 from retryscrape.manifest.urls import Good, check_url
@@ -22,8 +23,7 @@ _SAMPLE = 50
 _MOST = 0.75
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class Shape(Struct, frozen=True, kw_only=True):
     """How to read a table.
 
     ``columns`` names every column (unique); ``url`` is the index of the one
@@ -36,8 +36,7 @@ class Shape:
     header_line: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissingColumn:
+class MissingColumn(Struct, frozen=True, kw_only=True):
     """``url_field`` was asked for and the header has no such column."""
 
     columns: tuple[str, ...]

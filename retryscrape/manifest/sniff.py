@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from retryscrape.manifest.names import refusal, split_name
 from retryscrape.manifest.rows import Options
@@ -26,8 +27,7 @@ class Format(StrEnum):
     JSONLINES = "jsonlines"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class Layout(Struct, frozen=True, kw_only=True):
     """``encoding`` is a codec that takes its own BOM; ``shape`` is there for tables.
 
     Rows of a text begin below ``header_line``.

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from retryscrape.policy.api_provider import ApiKind, Provider
 from retryscrape.policy.outcomes import Page
@@ -28,8 +29,7 @@ _DROPPED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """An HTTP answer of the API; header names in lower case."""
 
     status: int
@@ -37,8 +37,7 @@ class Answer:
     body: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class Trouble(Struct, frozen=True, kw_only=True):
     """No answer: ``sent`` says whether the request may have arrived."""
 
     sent: bool
@@ -55,8 +54,7 @@ class Sent(StrEnum):
     REJECTED = "rejected"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class Order(Struct, frozen=True, kw_only=True):
     """One order's end: ``task_id`` if it was accepted, else ``why`` in words."""
 
     sent: Sent
@@ -113,8 +111,7 @@ def looked(answer: Answer | Trouble, provider: Provider) -> Look:
     return Look.AGAIN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bought:
+class Bought(Struct, frozen=True, kw_only=True):
     """What one URL's task brought: a page for the classifier, or the API's own ``problem``.
 
     ``cost`` in price units as the API says it (None: it does not), ``mode`` as used.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from retryscrape.policy.api_answers import Bought, dig, parsed, with_page, without_page
 from retryscrape.policy.api_provider import Provider
@@ -50,8 +51,7 @@ def _worth(item: Item, provider: Provider) -> tuple[bool, bool, str, str]:
     return (not failed, bool(content), finished, json.dumps(item, sort_keys=True, default=str))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reconciled:
+class Reconciled(Struct, frozen=True, kw_only=True):
     """What a batch owes: URLs without a result, without content, with a page that is none;
     ``unknown`` are URLs that nobody asked for."""
 

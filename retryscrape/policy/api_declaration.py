@@ -12,7 +12,8 @@ from dataclasses import fields
 from typing import Any
 from urllib.parse import urlsplit
 
-from retryscrape.policy.api_provider import MODES, ApiKind, Hook, Provider
+from retryscrape.policy.api_provider import ApiKind, Hook, Provider
+from retryscrape.policy.ladder import MODES
 
 #: Seconds after which what was sent without an answer counts as not there.
 STALE, STALE_HOOKED = 10.0, 120.0

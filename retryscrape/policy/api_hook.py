@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from retryscrape.policy.api_answers import dig, parsed
 from retryscrape.policy.api_provider import Provider
@@ -13,8 +14,7 @@ from retryscrape.policy.api_provider import Provider
 MOST = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True):
     """``name`` is ``completed``, ``failed`` or whatever the provider calls it."""
 
     task_id: str

@@ -21,10 +21,6 @@ class ApiKind(StrEnum):
     BATCHES = "batches"
 
 
-#: How a page is fetched for us: ``mode_used`` is one of these, too.
-MODES = ("request", "browser")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
     """Where events of tasks come in: ``port`` on 127.0.0.1, ``url`` as the provider sees it.

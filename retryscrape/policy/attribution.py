@@ -9,7 +9,8 @@ comparing: a second exit that says the same makes it the target's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from retryscrape.policy.exits import Signal
 from retryscrape.policy.outcomes import At, Outcome, Verdict

@@ -6,8 +6,9 @@ Arithmetic only: who waits, and what a server asked for, is decided elsewhere.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 # 2.0 ** 1024 overflows; every cap in use is reached long before 2 ** 64.
 _HIGHEST_POWER = 64
@@ -25,8 +26,7 @@ def doubled(base: float, n: int, cap: float) -> float:
     return min(cap, base * 2.0 ** max(0, min(n, _HIGHEST_POWER)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
+class Backoff(Struct, frozen=True, kw_only=True):
     """The wait before a retry. ``base`` and ``cap`` in seconds."""
 
     kind: Jitter = Jitter.FULL

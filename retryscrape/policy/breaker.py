@@ -6,8 +6,9 @@ One state machine per host; what pauses a host that is up (429, blocks) is hosts
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 #: Faults in a row, each of another URL, that make a host count as down.
 URLS, EXITS = 3, 2
@@ -31,8 +32,7 @@ class Phase(Enum):
     GIVEN_UP = "given up"
 
 
-@dataclass(slots=True)
-class Breaker:
+class Breaker(Struct):
     """Of one host. Times are epoch seconds; ``exits_needed`` is 1 where only one is there."""
 
     exits_needed: int = EXITS

@@ -7,7 +7,8 @@ first that speaks decides. What each vendor's page looks like is data (signature
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from retryscrape.policy import retry_after
 from retryscrape.policy import signatures as data

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from retryscrape.policy.backoff import Backoff
 from retryscrape.policy.budget import fits
@@ -42,8 +44,7 @@ class Action(StrEnum):
     PARK = "park"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """The settings that decisions depend on."""
 
     attempts: int = 3
@@ -52,8 +53,7 @@ class Limits:
     backoff: Backoff = field(default_factory=Backoff)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class Scene(Struct, frozen=True, kw_only=True):
     """All that a decision may look at.
 
     ``ticket.history`` ends with the attempt that ``verdict`` is about.
@@ -89,8 +89,7 @@ class Scene:
         return self.next_rung is None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     """``rule`` says in words why; ``not_before`` is an epoch second or 0."""
 
     action: Action

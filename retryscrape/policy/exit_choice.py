@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from retryscrape.policy.drawset import DrawSet
 from retryscrape.policy.exit_views import HostView, Lane
@@ -28,8 +29,7 @@ HOPE = 0.3
 BASE_PRICE = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolRules:
+class PoolRules(Struct, frozen=True, kw_only=True):
     """``concurrency`` is an exit's share at once, kept while others are free;
     ``interval`` the least seconds between two requests of an exit to a host.
     Exits of a ``reserved`` tier are for requests that name it, while there are others."""

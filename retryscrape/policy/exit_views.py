@@ -7,7 +7,8 @@ the choice is exits.py's, the evidence on one exit health.py's.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from retryscrape.policy.drawset import DrawSet
 from retryscrape.policy.health import ExitHealth, PairHealth
@@ -64,8 +65,7 @@ class Lane:
             yield from group
 
 
-@dataclass(slots=True)
-class HostView:
+class HostView(Struct):
     """One host, seen over all exits."""
 
     pairs: dict[str, PairHealth] = field(default_factory=dict)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from retryscrape.policy.outcomes import SETTLED, ErrorClass, Outcome, Status
 
@@ -20,8 +21,7 @@ MEANINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(Struct, frozen=True, kw_only=True):
     """How a run ended: its rows, and whether it could finish.
 
     ``unread`` says that lines of the manifest have no row yet.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from retryscrape.policy.proxy_entry import Exit
 
@@ -58,8 +59,7 @@ class Signal(StrEnum):
     NEUTRAL = "neutral"
 
 
-@dataclass(slots=True)
-class Belief:
+class Belief(Struct):
     """Successes and failures, fading. ``at`` is the epoch second they were last faded."""
 
     good: float = 0.0
@@ -103,8 +103,7 @@ class Belief:
         return min(1.0, max(0.0, drawn))
 
 
-@dataclass(slots=True)
-class ExitHealth:
+class ExitHealth(Struct):
     """An exit everywhere. ``ok``, ``fail`` and ``bytes`` are plain counts for reports."""
 
     exit: Exit
@@ -191,8 +190,7 @@ class ExitHealth:
         return self.failures >= DEAD_AFTER
 
 
-@dataclass(slots=True)
-class PairHealth:
+class PairHealth(Struct):
     """An exit on one host."""
 
     belief: Belief = field(default_factory=Belief)

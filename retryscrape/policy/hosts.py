@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 from retryscrape.policy.backoff import doubled, throttle_pause
 from retryscrape.policy.breaker import Breaker, Phase
@@ -28,8 +29,7 @@ class Pause(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostRules:
+class HostRules(Struct, frozen=True, kw_only=True):
     """Seconds, and counts; see the settings of the same names. ``exits_needed`` is how
     many exits must show that a host is down (1 if there is only one)."""
 
@@ -63,8 +63,7 @@ class HostRowLike(Protocol):
     def blocks(self) -> int: ...
 
 
-@dataclass(slots=True)
-class _Host:
+class _Host(Struct):
     breaker: Breaker
     in_flight: int = 0
     pause: Pause | None = None
@@ -83,8 +82,7 @@ class _Host:
         )
 
 
-@dataclass(slots=True)
-class Hosts:
+class Hosts(Struct):
     """All hosts of a run. ``now`` is epoch seconds throughout."""
 
     rules: HostRules

@@ -9,8 +9,9 @@ import json
 import random
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 #: A host's start rung moves up when NEEDED of its last WINDOW successes needed more.
 WINDOW, NEEDED = 5, 3
@@ -21,6 +22,9 @@ STARTS = 10
 PROBE_EVERY = 20
 #: This many probes in a row that got their page from the lower rung move a host down.
 CHEAPER = 2
+
+#: How a scraping API fetches a page for us: ``mode_used`` is one of these, too.
+MODES = ("request", "browser")
 
 
 class Rung(NamedTuple):
@@ -41,8 +45,7 @@ def parse_rung(name: str) -> Rung:
     return Rung(name, base, tier, country.upper() if country else None)
 
 
-@dataclass(frozen=True, slots=True)
-class Ladder:
+class Ladder(Struct, frozen=True):
     """``rungs`` as configured; ``available`` names the rungs or bases that can be used now."""
 
     rungs: tuple[str, ...]
@@ -111,8 +114,7 @@ class RungRowLike(Protocol):
     def state(self) -> str | None: ...
 
 
-@dataclass(slots=True)
-class _Learned:
+class _Learned(Struct):
     #: ladder index to start at, and the epoch second at which that is forgotten
     best: int = 0
     until: float = 0.0

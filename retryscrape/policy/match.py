@@ -10,9 +10,10 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
+
+from msgspec import Struct
 
 from retryscrape.policy import signatures as data
 from retryscrape.policy.markup import as_utf8
@@ -25,8 +26,7 @@ from retryscrape.policy.titles import title_of
 PREFIX, ERROR_PREFIX = 128 * 1024, 512 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """What was found: ``vendor``, ``kind``, and the evidence as a short machine word."""
 
     vendor: str | None

@@ -7,8 +7,9 @@ DESIGN.md sections 2 and 5 are the source.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 
 class Outcome(StrEnum):
@@ -85,10 +86,11 @@ ERROR_CLASS: Mapping[Outcome, ErrorClass | None] = {
 
 #: Failures that nobody could still get: they do not make the exit code 1.
 SETTLED = frozenset({Outcome.GONE, Outcome.REFUSED, Outcome.REJECTED})
+#: Outcomes of which the last body is kept (RETRYSCRAPE_KEEP_BLOCKED).
+KEPT_OUTCOMES = frozenset({Outcome.BLOCKED, Outcome.INVALID})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(Struct, frozen=True, kw_only=True):
     """An answer as the classifier sees it: decompressed, headers by lower-case name.
 
     ``headers`` maps a lower-case name to all its values, stripped, in order.
@@ -110,8 +112,7 @@ class Page:
         return values[0] if values else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checks:
+class Checks(Struct, frozen=True, kw_only=True):
     """What a good page must show (spider arguments of the same names)."""
 
     require: str | None = None
@@ -119,8 +120,7 @@ class Checks:
     final_host: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """What one answer, or one failure to get any, was found to be.
 
     ``evidence`` is a short machine word (``header:cf-mitigated``,

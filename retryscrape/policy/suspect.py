@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from hashlib import blake2b
+
+from msgspec import Struct, field
 
 from retryscrape.policy.contents import Content, content_of
 from retryscrape.policy.markup import decode
@@ -44,16 +45,14 @@ _TITLE = re.compile(rb"<title[^>]{0,200}>([^<]{0,300})", re.IGNORECASE)
 _HEAD = 16_384
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """A row of the ledger: batch and key."""
 
     batch: str
     url: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suspect:
+class Suspect(Struct, frozen=True, kw_only=True):
     """A suspicious page: ``urls`` is how many showed it, ``first`` are up to SAME - 1 rows
     that got through before it was noticed, ``text`` is how it begins."""
 
@@ -64,8 +63,7 @@ class Suspect:
     text: str
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     first: list[Row] = field(default_factory=list)
     urls: int = 0
     text: str = ""

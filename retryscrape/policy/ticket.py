@@ -8,8 +8,10 @@ copies of a request never share state. What can be derived from the history
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from retryscrape.policy.outcomes import Kind, Outcome
 
@@ -33,8 +35,7 @@ class Past(NamedTuple):
     counts: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ticket:
+class Ticket(Struct, frozen=True, kw_only=True):
     """What is known of one URL in this pass.
 
     ``url`` is the ledger's key (the input string), ``request_url`` what is asked
@@ -74,12 +75,8 @@ class Ticket:
     total_bytes: int = 0
 
     def but(self, **changes: Any) -> Self:
-        """``dataclasses.replace`` at a fifth of its cost: five times a page it showed."""
-        if not changes.keys() <= NAMES:
-            raise TypeError(f"a ticket has no {', '.join(sorted(changes.keys() - NAMES))}")
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, **changes)
-        return made
+        """A ticket that differs in ``changes``. Raises TypeError for a name it has not."""
+        return replace(self, **changes)
 
     @property
     def attempts(self) -> int:
@@ -107,6 +104,3 @@ class Ticket:
             for past in self.history
             if past.outcome is outcome and (rung is None or past.rung == rung)
         )
-
-
-NAMES = frozenset(field.name for field in fields(Ticket))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
 from itertools import islice
 from typing import IO, Self
+
+from msgspec.structs import asdict
 
 from retryscrape.ledger.replay import Change, Tally
 from retryscrape.policy.redact import mask_url, plain

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 #: Seconds over which pages per second are taken: long enough to be steady.
 WINDOW = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(Struct, frozen=True, kw_only=True):
     """A run at one moment.
 
     ``total`` is the number of URLs that it will ask in all, None while that is not known;

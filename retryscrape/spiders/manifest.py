@@ -18,7 +18,6 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 from twisted.python.failure import Failure
 
-from retryscrape.crawl.drain import Drain
 from retryscrape.crawl.feeder import Feeder
 from retryscrape.crawl.items import failure_item, no_result, page_item
 from retryscrape.crawl.middlewares import SETTLED, settle_failure
@@ -100,7 +99,11 @@ class ManifestSpider(Spider):
     async def start(self) -> AsyncIterator[Any]:
         if self.run.books is None:
             return
-        feeder = Drain if self.run.worker is not None else Feeder
+        feeder = Feeder
+        if self.run.worker is not None:
+            from retryscrape.crawl.drain import Drain
+
+            feeder = Drain
         async for request in feeder(self.run, self).requests():
             yield request
 

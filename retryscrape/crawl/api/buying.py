@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from retryscrape.crawl.api.client import Client
 from retryscrape.crawl.api.orders import Job, Orders, new_ref

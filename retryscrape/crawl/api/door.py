@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING
 
 from retryscrape.crawl.runtime import Run, UsageProblem
-from retryscrape.policy.api_hook import secret_of
 from retryscrape.policy.ladder import parse_rung
 
 if TYPE_CHECKING:
@@ -45,7 +44,11 @@ def complaint(config: Config) -> str | None:
 def secrets_of(config: Config) -> set[str]:
     """What no output may show."""
     key, hook = key_of(config), config.api.webhook if config.api else None
-    found = {key, secret_of(key)} if key else set()
+    found: set[str] = set()
+    if key:
+        from retryscrape.policy.api_hook import secret_of
+
+        found = {key, secret_of(key)}
     return found | ({hook.secret} if hook and hook.secret else set())
 
 

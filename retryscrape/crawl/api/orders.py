@@ -9,8 +9,9 @@ import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from retryscrape.crawl.faults import At, FetchError
 from retryscrape.crawl.runtime import Run
@@ -20,8 +21,7 @@ from retryscrape.ledger.tasks import Held, TaskBook, TaskRow
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True):
     """What is to be bought: a row's URL (``url``, ``target`` as it is asked for) on a rung."""
 
     batch_id: str

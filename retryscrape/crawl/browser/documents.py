@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from scrapy import Request
 from scrapy.http import Response
 from scrapy.http.headers import Headers
@@ -24,8 +24,7 @@ _LOOKS_HTML = re.compile(
 )
 
 
-@dataclass(slots=True)
-class Document:
+class Document(Struct):
     """One answer to a main-frame navigation. ``body`` is set where it is no HTML."""
 
     id: str
@@ -57,8 +56,7 @@ class Document:
         return kind in _HTML if kind else None
 
 
-@dataclass(slots=True)
-class Rendered:
+class Rendered(Struct):
     """What a rendered page came to: its last document, and the HTML unless that has a body."""
 
     document: Document

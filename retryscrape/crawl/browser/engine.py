@@ -13,9 +13,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from retryscrape.crawl.browser.errors import launch_sentence
 from retryscrape.crawl.browser.executable import INSTALL, executable, unavailable
@@ -47,8 +48,7 @@ ARGS = (
 )
 
 
-@dataclass(slots=True, eq=False)
-class Session:
+class Session(Struct, eq=False):
     """One running browser. ``contexts`` are those still open in it."""
 
     browser: PlaywrightBrowser

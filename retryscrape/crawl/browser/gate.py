@@ -10,8 +10,9 @@ import asyncio
 import base64
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct, field
 
 from retryscrape.crawl.browser.documents import Document, looks_html
 
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Override:
+class Override(Struct, frozen=True, kw_only=True):
     """What the first request of a navigation is to carry besides the browser's own."""
 
     method: str = "GET"

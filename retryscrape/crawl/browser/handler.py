@@ -10,11 +10,11 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag
 
+from msgspec.structs import replace
 from scrapy import Request
 from scrapy.http import Response
 from scrapy.utils.misc import load_object

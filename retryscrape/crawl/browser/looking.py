@@ -10,9 +10,10 @@ import base64
 import json
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag
+
+from msgspec import Struct
 
 from retryscrape.crawl.browser import neterrors, waits
 from retryscrape.crawl.browser.documents import Document, Rendered
@@ -42,8 +43,7 @@ class Broken(Exception):
     """The page's own scripts broke the one that looks at it."""
 
 
-@dataclass(slots=True, eq=False)
-class Tab:
+class Tab(Struct, eq=False):
     """A page and its wire. ``url`` is where it was sent last."""
 
     page: PlaywrightPage

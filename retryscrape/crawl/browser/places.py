@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from retryscrape.crawl.browser.engine import CLOSE_SECONDS, Engine, Session
 from retryscrape.crawl.browser.looking import Tab
@@ -32,8 +33,7 @@ Jar = list[dict[str, Any]]
 Key = tuple[BrowserProxy | None, str]
 
 
-@dataclass(slots=True, eq=False)
-class Place:
+class Place(Struct, eq=False):
     """A browser context: of which session and exit, for which host, what was seen in it."""
 
     session: Session

@@ -6,16 +6,16 @@ import os
 import signal
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 _PROC = Path("/proc")
 #: What playwright's driver has in its command line.
 _DRIVER = b"run-driver"
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(Struct, frozen=True):
     """A process, told from a later one with the same pid by when it started."""
 
     pid: int

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
+from msgspec import Struct
 from scrapy import Request
 
 from retryscrape.crawl.browser import neterrors, waits
@@ -43,8 +43,7 @@ _SOON = 5.0
 _PAUSE = 0.05
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True):
     """What is to be rendered, and how hard to try."""
 
     request: Request

@@ -4,8 +4,9 @@ with a page that is not yet the one that was asked for. Pure; ``render`` carries
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from retryscrape.crawl.browser.options import Waits
 from retryscrape.policy.outcomes import Kind
@@ -83,8 +84,7 @@ SCROLL = """(limit) => new Promise((resolve) => {
 })"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Look(Struct, frozen=True, kw_only=True):
     """What a page showed when it rested. ``text`` in visible characters, ``refresh`` the
     seconds of its meta refresh or None."""
 

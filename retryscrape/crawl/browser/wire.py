@@ -9,8 +9,9 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from retryscrape.crawl.browser.documents import Document
 from retryscrape.crawl.browser.gate import Gate, Override
@@ -26,8 +27,7 @@ SCRIPTED = frozenset({"XHR", "Fetch", "Script"})
 _LINE, _HANDSHAKE, _RECORDS = 17, 3320, 44
 
 
-@dataclass(slots=True)
-class _Flight:
+class _Flight(Struct):
     kind: str
     since: float
     main: bool

@@ -6,8 +6,9 @@ No vendor is named here. ``match.py`` knows what the fields mean.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from retryscrape.policy.outcomes import Kind
 
@@ -20,8 +21,7 @@ FEW = 1000
 NONE = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statuses:
+class Statuses(Struct, frozen=True, kw_only=True):
     """The statuses that a signature counts on; both empty: any."""
 
     least: int = 0
@@ -52,8 +52,7 @@ class Header(NamedTuple):
     status: Statuses = ANY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Body:
+class Body(Struct, frozen=True, kw_only=True):
     """A page that is evidence.
 
     All of ``has`` (lower-case bytes) must be in the page's head part; ``script`` asks
