@@ -109,6 +109,8 @@ def test_load_is_spread_over_exits_that_do_equally_well():
 
 def test_no_exit_gets_more_than_its_share_at_once_while_others_are_free():
     pool = pool_of(4, concurrency=2)
+    for one in exits(4):
+        tell(pool, one, GOOD, 0)
     for _ in range(8):
         pool.sent(pool.choose(H, 0).id, H, 0)
     assert sorted(pool._health[one.id].in_flight for one in exits(4)) == [2, 2, 2, 2]
@@ -164,18 +166,36 @@ def test_unknown_exits_are_tried_one_request_each_before_any_is_tried_twice():
     assert len(set(taken)) >= 10
 
 
-def test_an_exit_that_fails_fast_gets_no_more_than_those_that_are_still_asked():
+def test_an_exit_that_fails_fast_is_not_asked_again_before_the_others_have_answered():
     """Failures are back first: nothing that only failed may look better than the unknown."""
     pool = pool_of(20)
     failing = exits(20)[0].id
+    asked = Counter()
     for number in range(40):
-        exit_ = pool.choose(f"h{number % 5}.test", 0).id
-        pool.sent(exit_, f"h{number % 5}.test", 0)
-        if exit_ == failing:
-            pool.done(exit_, f"h{number % 5}.test", 0, UNSURE, 0.01)
-    assert pool.view(H).passes == 0
-    asked = sum(failing in pool.view(f"h{n}.test").pairs for n in range(5))
-    assert asked <= 4
+        host = f"h{number % 5}.test"
+        exit_ = pool.choose(host, 0)
+        if exit_ is None:
+            break
+        asked[exit_.id] += 1
+        pool.sent(exit_.id, host, 0)
+        if exit_.id == failing:
+            pool.done(failing, host, 0, UNSURE, 0.01)
+    assert len(asked) == 20
+    assert set(asked.values()) == {1}
+    # all are being found out, for a second; the first that works takes what waits
+    assert 0 < pool.due(H, 0) < 1
+    assert pool.choose(H, 1.01) is not None
+    pool.done(exits(20)[7].id, H, 0.2, GOOD, 0.2)
+    assert pool.due(H, 0.2) == 0
+    assert {pool.choose(H, 0.2).id for _ in range(50)} == {exits(20)[7].id}
+
+
+def test_where_nothing_works_nobody_waits_for_a_first_answer_that_is_there():
+    pool = pool_of(2)
+    for one in exits(2):
+        tell(pool, one, UNSURE, 0)
+    assert pool.due(H, 0.1) == 0
+    assert pool.choose(H, 0.1) is not None
 
 
 def test_one_doubt_is_enough_where_an_exit_never_worked_and_others_do():
@@ -185,6 +205,17 @@ def test_one_doubt_is_enough_where_an_exit_never_worked_and_others_do():
     tell(pool, broken, UNSURE, 1)
     assert pool.describe(1) == "2 exits: 1 work, 1 cannot be reached"
     assert set(shares(pool, 1)) == {fine.id}
+
+
+def test_an_exit_that_only_failed_is_left_alone_for_a_while_where_others_work():
+    """Its fault was on a host that had let nobody through yet: that may have been the host."""
+    pool = pool_of(3)
+    failed, fine, fresh = exits(3)
+    tell(pool, failed, UNSURE, 0)
+    tell(pool, fine, GOOD, 0, "elsewhere.test")
+    assert failed.id not in shares(pool, 5, "third.test")
+    assert shares(pool, 5, "third.test")[fresh.id] > 0
+    assert failed.id in shares(pool, 11, "third.test")
 
 
 def test_a_block_speaks_against_an_exit_on_that_host_only():

@@ -31,7 +31,7 @@ from retryscrape.policy.ladder import parse_rung
 from retryscrape.policy.ticket import Ticket
 
 #: Shortest wait before asking again for an exit when none is free for a host.
-EXIT_WAIT = 0.5
+EXIT_WAIT = 0.1
 #: And the longest: exits that cool down come back, or the run ends with a sentence.
 NO_EXIT_WAIT = 10.0
 

@@ -25,6 +25,12 @@ FRESH_SHARE = 0.25
 PROBE_SHARE = 0.01
 #: Of those, the share that goes to exits which never worked.
 HOPE = 0.3
+#: Seconds for which nothing more leaves through an exit that has not shown yet whether it
+#: works: its first request is out, or came to a fault that may be the target's. Where all are
+#: so, and some first answer is still out, the others wait for it.
+FIRST_ANSWER = 1.0
+#: Seconds for which an exit that came to nothing but such faults is not tried on other hosts.
+DOUBTED = 10.0
 #: An attempt's price without an exit's own: what an exit's cost is compared with.
 BASE_PRICE = 2.0
 
@@ -116,7 +122,10 @@ class Choice:
     def _untried(self, exit_id: str) -> bool:
         """New to the host, and not being tried elsewhere: it may be one that hangs."""
         health = self.health[exit_id]
-        return (health.proven or not health.in_flight) and self._new(exit_id)
+        if not health.proven and health.in_flight:
+            return False
+        doubted = health.doubts and not health.proven and self.now - health.sent < DOUBTED
+        return not doubted and self._new(exit_id)
 
     def _resting(self) -> str | None:
         """The host has refused all there are: whichever does best in spite of that."""
@@ -132,7 +141,30 @@ class Choice:
             busy = self.health[exit_id].in_flight >= self.rules.concurrency
             return exit_id in self.used, busy, resting, -self._score(exit_id)
 
-        return min(filter(self._rested, self.usable()), key=rank, default=None)
+        if self.waits():
+            return None
+        found = [one for one in self.usable() if self._rested(one)]
+        shown = [one for one in found if not self._open(one)]
+        return min(shown or found, key=rank, default=None)
+
+    def waits(self) -> bool:
+        """Whether all that may be used were tried just now and have not shown that they work,
+        but one may yet: its first answer is worth more than another try."""
+        if self.lane.proven:
+            return False
+        asked = False
+        for one in filter(self._rested, self.usable()):
+            if not self._open(one):
+                return False
+            asked = asked or self.health[one].in_flight > 0
+        return asked
+
+    def _open(self, exit_id: str) -> bool:
+        """Whether it was asked just now and has not shown yet that it works."""
+        health = self.health[exit_id]
+        if health.proven or health.failures or self.now - health.sent >= FIRST_ANSWER:
+            return False
+        return bool(health.in_flight or health.doubts)
 
     # --- what may be used ------------------------------------------------------
 

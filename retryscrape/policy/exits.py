@@ -21,7 +21,8 @@ from retryscrape.policy.proxies import Exit
 
 __all__ = ["Exit", "Pool", "PoolRules", "Signal"]
 
-#: How soon to ask again for a dead exit whose probe is under way, in seconds.
+#: How soon to ask again for a dead exit whose probe is under way, and while the first answers
+#: are, in seconds.
 _PROBE_WAIT = 0.1
 
 
@@ -165,6 +166,8 @@ class Pool:
         lane = self._lane(tier, country)
         view = self.view(host)
         resting = view.pauses(now) or self._rules.interval > 0
+        if not lane.proven and self._choice(host, now, (), tier, country).waits():
+            return now + _PROBE_WAIT
         if (lane.proven or lane.fresh) and not resting:
             return 0.0
         moments = [self._next(one, view, now) for one in lane.members()]
