@@ -218,6 +218,18 @@ def test_an_exit_that_only_failed_is_left_alone_for_a_while_where_others_work():
     assert failed.id in shares(pool, 11, "third.test")
 
 
+def test_a_hosts_first_good_answer_shows_whose_its_faults_were():
+    pool = pool_of(3)
+    failed, fine, proven = exits(3)
+    tell(pool, proven, GOOD, 0, "elsewhere.test")
+    tell(pool, failed, UNSURE, 0)
+    tell(pool, proven, UNSURE, 0)
+    assert pool.unused(H, [], 0) == 3
+    tell(pool, fine, GOOD, 0)
+    assert pool.describe(0) == "3 exits: 2 work, 1 cannot be reached"
+    assert pool.unused(H, [], 0) == 2
+
+
 def test_a_block_speaks_against_an_exit_on_that_host_only():
     pool = pool_of(2)
     blocked, other = exits(2)

@@ -224,6 +224,8 @@ class Pool:
         for one in (health, pair):
             one.bytes += bytes
             one.cost += cost
+        # a host's first good answer shows whose its faults before it were
+        shown = [one for one in view.faults if signal is Signal.GOOD and not view.passes]
         learn(
             signal,
             health=health,
@@ -238,6 +240,10 @@ class Pool:
         if exit_id in self._health:
             view.welcomes(exit_id, pair, now)
             self._place(health)
+        for one in map(self._health.get, shown):
+            if one is not None and not one.proven and not one.failures:
+                one.failed(now, self._rng)
+                self._place(one)
 
     def pause(self, exit_id: str, host: str, until: float) -> None:
         """No request to ``host`` through this exit before ``until`` (THROTTLE_SCOPE exit)."""
