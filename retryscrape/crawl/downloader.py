@@ -118,7 +118,12 @@ class RoomyDownloader(Downloader):
         return deferred
 
     async def _fetch(self, request: Request, deferred: Deferred[Any]) -> None:
-        result: Any
+        deferred.callback(await self.fetched(request))
+
+    async def fetched(self, request: Request) -> Response | Request | Failure:
+        """What ``fetch`` gives, to those who wait for it in a task of their own; ``request`` is
+        among the ``active`` already."""
+        result: Response | Request | Failure
         try:
             result = await self._chain.download(self._enqueue_request, request)
         except (Exception, asyncio.CancelledError):
@@ -126,7 +131,7 @@ class RoomyDownloader(Downloader):
         self.active.discard(request)
         if self.on_left is not None:
             self.on_left(request)
-        deferred.callback(result)
+        return result
 
     async def _enqueue_request(self, request: Request) -> Response:
         key, slot = self._get_slot(request)

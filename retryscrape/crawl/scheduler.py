@@ -28,6 +28,7 @@ from retryscrape.crawl.downloader import RoomyDownloader
 from retryscrape.crawl.keys import API_SLOT, BROWSER_SLOT, host_of, ticket_of
 from retryscrape.crawl.runtime import Run
 from retryscrape.crawl.scraper import LeanScraper
+from retryscrape.crawl.way import Way
 
 #: Fewer requests than this that could leave now: the manifest is read on.
 LOW = 100
@@ -75,6 +76,7 @@ class WaitingScheduler(Scheduler):
         self.run = Run.of(self.crawler)
         self.run.scheduler = self
         LeanScraper.take_over(self.crawler.engine)
+        Way.take_over(self.crawler.engine)
         downloader = self.crawler.engine.downloader
         self._downloader = downloader if isinstance(downloader, RoomyDownloader) else None
         if self._downloader is not None:

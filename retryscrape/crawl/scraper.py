@@ -40,18 +40,15 @@ class LeanScraper(Scraper):
         own.__dict__ = engine.scraper.__dict__
         own.signals = engine.signals = DirectSignals(own.signals.sender)
         # Referer looks at requests only
-        own._bare = all(type(mw) is RefererMiddleware for mw in own.spidermw.middlewares)
+        own.bare = all(type(mw) is RefererMiddleware for mw in own.spidermw.middlewares)
         own._tasks = set()
         engine.scraper = own
 
-    _bare: bool
+    #: whether no spider middleware has a say in requests of the start, or in items
+    bare: bool
     _tasks: set[asyncio.Task[None]]
 
     def enqueue_scrape(self, result: Response | Failure, request: Request) -> Deferred[None]:
-        if self.slot is None:
-            raise RuntimeError("Scraper slot not assigned")
-        self.slot.add_response_request(result, request)
-        self.slot.next_response_request_deferred()  # nothing else is in the queue
         done: Deferred[None] = Deferred()
         task = asyncio.ensure_future(self._process(result, request, done))
         self._tasks.add(task)
@@ -61,7 +58,15 @@ class LeanScraper(Scraper):
     async def _process(
         self, result: Response | Failure, request: Request, done: Deferred[None]
     ) -> None:
-        assert self.slot is not None
+        await self.scrape(result, request)
+        done.callback(None)
+
+    async def scrape(self, result: Response | Failure, request: Request) -> None:
+        """What ``enqueue_scrape`` does, for those who wait for it in a task of their own."""
+        if self.slot is None:
+            raise RuntimeError("Scraper slot not assigned")
+        self.slot.add_response_request(result, request)
+        self.slot.next_response_request_deferred()  # nothing else is in the queue
         try:
             await self._scrape(result, request)
         except Exception:
@@ -69,11 +74,10 @@ class LeanScraper(Scraper):
         finally:
             self.slot.finish_response(result, request)
             self._check_if_closing()
-            done.callback(None)
 
     async def _scrape(self, result: Response | Failure, request: Request) -> None:
         callback: Any = request.callback
-        if not (self._bare and isinstance(result, Response) and hasattr(callback, ITEMS_ONLY)):
+        if not (self.bare and isinstance(result, Response) and hasattr(callback, ITEMS_ONLY)):
             await super()._scrape(result, request)
             return
         try:

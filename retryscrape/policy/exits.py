@@ -240,10 +240,10 @@ class Pool:
         if exit_id in self._health:
             view.welcomes(exit_id, pair, now)
             self._place(health)
-        for one in map(self._health.get, shown):
-            if one is not None and not one.proven and not one.failures:
-                one.failed(now, self._rng)
-                self._place(one)
+        for culprit in map(self._health.get, shown):
+            if culprit is not None and not culprit.proven and not culprit.failures:
+                culprit.failed(now, self._rng)
+                self._place(culprit)
 
     def pause(self, exit_id: str, host: str, until: float) -> None:
         """No request to ``host`` through this exit before ``until`` (THROTTLE_SCOPE exit)."""

@@ -22,7 +22,7 @@ from retryscrape.crawl.feeder import Feeder
 from retryscrape.crawl.items import failure_item, no_result, page_item
 from retryscrape.crawl.middlewares import SETTLED, settle_failure
 from retryscrape.crawl.runtime import Run
-from retryscrape.crawl.scraper import ITEMS_ONLY
+from retryscrape.crawl.scraper import ITEMS_ONLY, LeanScraper
 from retryscrape.crawl.settle import Settler
 
 logger = logging.getLogger("retryscrape")
@@ -104,8 +104,17 @@ class ManifestSpider(Spider):
             from retryscrape.crawl.drain import Drain
 
             feeder = Drain
-        async for request in feeder(self.run, self).requests():
-            yield request
+        requests = feeder(self.run, self).requests()
+        engine = self.crawler.engine
+        scraper = engine.scraper if engine is not None else None
+        plain = type(self).start is ManifestSpider.start
+        if engine is None or not (plain and isinstance(scraper, LeanScraper) and scraper.bare):
+            async for request in requests:
+                yield request
+            return
+        async for request in requests:
+            # what Scrapy does with it, without a turn of its loop for each
+            engine.crawl(request)
 
     async def handle_page(self, response: Response) -> AsyncIterator[Any]:
         """The callback of every good page: the user's items first, the row last, so that
