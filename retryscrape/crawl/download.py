@@ -17,9 +17,11 @@ from scrapy.http import Response
 
 from retryscrape.crawl.clients import make_client
 from retryscrape.crawl.clients.base import Client, Proxy
+from retryscrape.crawl.deadline import Deadline
 from retryscrape.crawl.faults import At, FetchError
 from retryscrape.crawl.keys import SESSION, TICKET, ticket_of
 from retryscrape.crawl.runtime import Run
+from retryscrape.policy.exit_views import SHORTEST_TIMEOUT
 from retryscrape.policy.ticket import Ticket
 
 if TYPE_CHECKING:
@@ -85,6 +87,32 @@ class DownloadHandler:
             return await self._render(request, ticket)
         if self._client is None:
             self._client = make_client(self.run.config.http_client, self.crawler)
+        deadline = self._deadline(request, ticket)
+        try:
+            return await self._ask(request, ticket)
+        except asyncio.CancelledError:
+            if deadline is None or not deadline.missed:
+                raise
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+            detail = "it takes others far less time here"
+            raise FetchError("timeout", At.UNKNOWN, detail=detail) from None
+        finally:
+            if deadline is not None:
+                deadline.close()
+
+    def _deadline(self, request: Request, ticket: Ticket | None) -> Deadline | None:
+        """For an attempt through an exit of which nothing said how long it may take."""
+        pool = self.run.pool
+        if pool is None or ticket is None or not ticket.exit or self.timeout <= SHORTEST_TIMEOUT:
+            return None
+        if request.meta.get("download_timeout") != self.timeout:
+            return None
+        return Deadline(pool, ticket, self.timeout)
+
+    async def _ask(self, request: Request, ticket: Ticket | None) -> Response:
+        assert self._client is not None
         meta = request.meta
         return await self._client.fetch(
             request,
