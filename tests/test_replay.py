@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -98,6 +99,16 @@ def test_a_new_signature_finds_block_pages_among_the_successes(batch: Batch) -> 
     batch.replay()
     (change,) = batch.changes
     assert (change.was, change.now, change.reopen) == ("ok", "blocked (acme)", True)
+
+
+@pytest.mark.parametrize("instead", [os.mkfifo, os.mkdir], ids=["a pipe", "a folder"])
+def test_what_is_no_file_is_not_waited_for(batch: Batch, instead: Callable[[str], None]) -> None:
+    batch.page(WALL)
+    path = batch.out / page_path("b", URL, "text/html")
+    path.unlink()
+    instead(str(path))
+    tally = batch.replay()
+    assert (tally.pages, batch.changes) == (0, [])  # it is a matter for reconcile
 
 
 def test_apply_puts_the_row_back_and_its_page_aside(batch: Batch) -> None:

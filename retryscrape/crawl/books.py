@@ -204,9 +204,9 @@ class Books:
             # one that was waited for in vain already is not waited for again
             insist(Patience(0.0 if self.writer.failure else wait), self._put_down, reason)
         except (LedgerError, OSError) as error:
-            logger.error("The end of the run could not be written down: %s", error)
+            logger.error("The end of the run could not be written down: %s", _said(error))
             self.feed_written = False
-            self.run.stop_reason = self.run.stop_reason or str(error)
+            self.run.stop_reason = self.run.stop_reason or _said(error)
         finally:
             self._count()
             self._stack.close()
@@ -300,6 +300,13 @@ def ledger_url(run: Run) -> str:
 def _sentence(error: Exception) -> str:
     text = str(error)
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def _said(error: LedgerError | OSError) -> str:
+    """In words: an OSError begins with a number."""
+    if isinstance(error, LedgerError) or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 def _exit_row(row: PoolRow) -> ExitRow:

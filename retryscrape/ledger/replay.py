@@ -265,6 +265,9 @@ def _words(outcome: Outcome | None, vendor: str | None) -> str:
 
 
 def _read(path: Path) -> bytes | None:
+    # a pipe that lies in the place of a page would be waited for, for ever
+    if not path.is_file():
+        return None
     with contextlib.suppress(OSError), path.open("rb") as file:
         body = file.read(WHOLE + 1)
         return body if len(body) <= WHOLE else None

@@ -113,6 +113,8 @@ class ManifestSpider(Spider):
                 yield request
             return
         async for request in requests:
+            if engine.spider is None:  # closed while the manifest was being read
+                return
             # what Scrapy does with it, without a turn of its loop for each
             engine.crawl(request)
 
