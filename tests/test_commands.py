@@ -76,3 +76,12 @@ def test_a_saved_page_is_classified(project: Project) -> None:
     assert "blocked" in done.out
     assert "cloudflare" in done.out
     assert "just a moment" in done.out.lower()
+
+
+def test_scrapys_own_commands_work_beside_ours(web, project: Project) -> None:
+    """``shell`` runs its engine on another thread, on which no signal may be listened to."""
+    shell = project.scrapy("shell", web.url("/ok/1"), "-c", "response.status")
+    fetch = project.scrapy("fetch", web.url("/ok/1"))
+    assert shell.out.strip() == "200"
+    assert "<html" in fetch.out
+    assert "Traceback" not in shell.err + fetch.err

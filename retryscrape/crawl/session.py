@@ -10,6 +10,7 @@ import atexit
 import gc
 import logging
 import signal
+import threading
 from typing import Any
 
 from scrapy import Spider, signals
@@ -117,6 +118,8 @@ class Session:
         Scrapy installs its own handlers when the reactor starts; ours go in front
         of them and hand on.
         """
+        if threading.current_thread() is not threading.main_thread():
+            return  # scrapy shell: the main thread is its prompt's
         for number in (signal.SIGINT, signal.SIGTERM):
             before = signal.getsignal(number)
             if callable(before):
