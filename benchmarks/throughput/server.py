@@ -113,9 +113,16 @@ def running(*pinned: str) -> Iterator[int]:
 async def serve() -> None:
     """On one port of all the addresses, until standard input ends."""
     loop = asyncio.get_running_loop()
-    first = await loop.create_server(Server, "127.0.0.1", 0)
-    port = first.sockets[0].getsockname()[1]
-    await loop.create_server(Server, [*HOSTS, *PROXIES], port)
+    for left in reversed(range(50)):
+        first = await loop.create_server(Server, "127.0.0.1", 0)
+        port = first.sockets[0].getsockname()[1]
+        try:
+            await loop.create_server(Server, [*HOSTS, *PROXIES], port)
+            break
+        except OSError:  # a connection of a moment ago holds the port on one of the addresses
+            first.close()
+            if not left:
+                raise
     print(port, flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
 
