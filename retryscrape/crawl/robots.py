@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import ParseResult
 
 from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
@@ -20,6 +21,23 @@ logger = logging.getLogger("retryscrape")
 
 _UNKNOWN: Any = object()
 
+#: Hosts whose rules are remembered (1 KB each at least); those of the host that was asked first
+#: go first, and are asked for again.
+MOST = 10_000
+
+
+class Rules(dict[str, Any]):
+    """What Scrapy keeps for ever, by host; a Deferred while it is on its way."""
+
+    def __setitem__(self, netloc: str, rules: Any) -> None:
+        self.pop(netloc, None)  # to the end: who waits for it looks for it in a moment
+        super().__setitem__(netloc, rules)
+        if len(self) > MOST:
+            settled = (host for host, known in self.items() if not isinstance(known, Deferred))
+            oldest = next(settled, netloc)
+            if oldest != netloc:
+                del self[oldest]
+
 
 class QuietRobotsTxtMiddleware(RobotsTxtMiddleware):
     """Scrapy's own, which logs an ERROR with a traceback for every host that is down.
@@ -27,6 +45,10 @@ class QuietRobotsTxtMiddleware(RobotsTxtMiddleware):
     Of an answer that is no success nothing is read: an error page is no robots.txt
     (RFC 9309, 2.3.1.3: a client error means that there are no rules).
     """
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._parsers = Rules()
 
     # a coroutine only while there is something to wait for
     def process_request(  # type: ignore[override]
