@@ -70,7 +70,8 @@ def test_a_run_of_which_too_much_is_blocked_stops(
     assert 20 <= len(web.requests(path="/ok/*")) <= 26
     feed = project.feed("m")
     assert len(feed) == 50
-    assert {row["error_class"] for row in feed if row["error_class"]} == {"retryable"}
+    # those that were asked once when the run stopped are as they were
+    assert {row["error_class"] for row in feed} <= {None, "retryable"}
 
 
 def test_an_exit_carries_no_more_than_its_share_while_others_are_free(

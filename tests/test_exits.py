@@ -190,6 +190,18 @@ def test_an_exit_that_fails_fast_is_not_asked_again_before_the_others_have_answe
     assert {pool.choose(H, 0.2).id for _ in range(50)} == {exits(20)[7].id}
 
 
+def test_the_first_answer_is_told_to_those_who_wait_for_it():
+    pool = pool_of(3)
+    one, two, _ = exits(3)
+    for number, exit_ in enumerate((one, two)):
+        pool.sent(exit_.id, f"h{number}.test", 0)
+    assert pool.due(H, 0.1) == 0  # the third exit
+    assert pool.done(one.id, "h0.test", 0.1, UNSURE, 0.1) is False
+    assert pool.done(two.id, "h1.test", 0.2, GOOD, 0.2) is True
+    pool.sent(one.id, H, 0.3)
+    assert pool.done(one.id, H, 0.4, GOOD, 0.1) is False
+
+
 def test_where_nothing_works_nobody_waits_for_a_first_answer_that_is_there():
     pool = pool_of(2)
     for one in exits(2):

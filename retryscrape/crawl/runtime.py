@@ -268,7 +268,8 @@ class Run:
             return
         elapsed = now - ticket.started
         signal = signal_for(verdict, ticket)
-        self.pool.done(ticket.exit, ticket.host, now, signal, elapsed, ticket.bytes + size)
+        size += ticket.bytes
+        self._answered(self.pool.done(ticket.exit, ticket.host, now, signal, elapsed, size))
         sentence = self.pool.all_exhausted()
         if sentence:
             self.stop("no_exit", sentence)
@@ -285,7 +286,13 @@ class Run:
         if self.pool is None or not used:
             return
         signal = Signal.GOOD if verdict is None else signal_for(verdict, _SIDE_TICKET)
-        self.pool.done(used[-1], host_of(request), self.clock(), signal, None)
+        self._answered(self.pool.done(used[-1], host_of(request), self.clock(), signal, None))
+
+    def _answered(self, first: bool) -> None:
+        """An exit works: all hosts whose requests waited to hear of one may go on, at once, and
+        not only the host that heard it."""
+        if first and self.scheduler is not None:
+            self.scheduler.wake()
 
     def exit_is_suspect(self, ticket: Ticket, verdict: Verdict) -> bool:
         """Whether the exit is the likelier culprit, so that no attempt is used up."""

@@ -93,9 +93,14 @@ class Pool:
                 lane.place(health)
         return lane
 
-    def _place(self, health: ExitHealth) -> None:
+    def _place(self, health: ExitHealth) -> bool:
+        """Sort an exit in; whether it is the first of its kind that works."""
+        first = False
         for lane in self._lanes.values():
+            before = len(lane.proven)
             lane.place(health)
+            first = first or len(lane.proven) > before == 0
+        return first
 
     def view(self, host: str) -> HostView:
         """What is known of a host; hosts that nothing is under way to are forgotten first."""
@@ -211,11 +216,12 @@ class Pool:
         signal: Signal,
         elapsed: float | None = None,
         bytes: int = 0,
-    ) -> None:
-        """That request is over: ``elapsed`` in seconds, ``bytes`` that the exit carried."""
+    ) -> bool:
+        """That request is over: ``elapsed`` in seconds, ``bytes`` that the exit carried. Gives
+        whether it was the first answer that others wait for (see ``due``)."""
         health = self._health.get(exit_id) or self._gone.get(exit_id)
         if health is None:
-            return
+            return False
         view = self.view(host)
         health.in_flight = max(0, health.in_flight - 1)
         view.in_flight = max(0, view.in_flight - 1)
@@ -237,13 +243,15 @@ class Pool:
             unproven=signal is Signal.UNSURE and self.unproven(exit_id),
             rng=self._rng,
         )
+        first = False
         if exit_id in self._health:
             view.welcomes(exit_id, pair, now)
-            self._place(health)
+            first = self._place(health)
         for culprit in map(self._health.get, shown):
             if culprit is not None and not culprit.proven and not culprit.failures:
                 culprit.failed(now, self._rng)
                 self._place(culprit)
+        return first
 
     def pause(self, exit_id: str, host: str, until: float) -> None:
         """No request to ``host`` through this exit before ``until`` (THROTTLE_SCOPE exit)."""
