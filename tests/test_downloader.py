@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from types import SimpleNamespace
 
 import pytest
 from scrapy import Request, Spider
 from scrapy.utils.test import get_crawler
 
 from retryscrape.crawl.downloader import RoomyDownloader
+from retryscrape.crawl.runtime import MOST_UNSETTLED, Run
 
 HOST = "a.test"
 
@@ -52,3 +54,14 @@ def test_without_a_delay_nothing_waits() -> None:
     made = RoomyDownloader(get_crawler(Spider, settings_dict={"DOWNLOAD_DELAY": 0}))
     assert made.room(HOST, 3) == 0.0
     assert made.room(HOST, 8) == math.inf
+
+
+def test_nothing_is_asked_for_while_the_ledger_lags_behind(downloader: RoomyDownloader) -> None:
+    """A page that is not committed is asked for again after a kill."""
+    run = Run.of(downloader.crawler)
+    downloader.lags = run.lags
+    assert not downloader.needs_backout()  # no ledger
+    run.books = SimpleNamespace(writer=SimpleNamespace(unsettled=MOST_UNSETTLED - 1))
+    assert not downloader.needs_backout()
+    run.books.writer.unsettled += 1
+    assert downloader.needs_backout()

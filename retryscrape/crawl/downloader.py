@@ -46,9 +46,14 @@ class RoomyDownloader(Downloader):
     def __init__(self, crawler: Any) -> None:
         super().__init__(crawler)
         self.on_left: Callable[[Request], None] | None = None
+        #: whether more has come in than is committed, so that nothing more is to be asked for
+        self.lags: Callable[[], bool] = bool
         self.signals = DirectSignals(self.signals.sender)
         self._chain = Chain(self.middleware)
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def needs_backout(self) -> bool:
+        return super().needs_backout() or self.lags()
 
     def get_slot_key(self, request: Request) -> str:
         """The user's own ``download_slot``, else the host (a redirect takes a new one)."""

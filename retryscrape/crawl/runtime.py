@@ -330,6 +330,11 @@ class Run:
 
     # --- ledger ----------------------------------------------------------------
 
+    def lags(self) -> bool:
+        """Whether the ledger's writer is behind: pages that are not committed are asked for
+        again after a kill, and are in memory until then (5,000 small ones they were)."""
+        return self.books is not None and self.books.writer.unsettled >= MOST_UNSETTLED
+
     def attempted(self, record: AttemptRecord) -> None:
         """Put an attempt on record; nobody waits for it."""
         if self.books is not None:
@@ -392,6 +397,9 @@ class Run:
         if self.books is not None:
             self.books.writer.close()
 
+
+#: Results and attempts that may wait to be committed: two full commits, and some more.
+MOST_UNSETTLED = 250
 
 #: Requests without a row are judged by block evidence and status alone.
 NO_CHECKS = Checks(min_text=0)

@@ -81,6 +81,7 @@ class WaitingScheduler(Scheduler):
         self._downloader = downloader if isinstance(downloader, RoomyDownloader) else None
         if self._downloader is not None:
             self._downloader.on_left = self._left
+            self._downloader.lags = self.run.lags
         else:
             self.crawler.signals.connect(self._left, signal=signals.request_left_downloader)
         self._groups: dict[str, Group] = {}

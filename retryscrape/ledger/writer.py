@@ -113,6 +113,11 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
         self._thread.start()
 
+    @property
+    def unsettled(self) -> int:
+        """How many results and attempts were handed over and are not committed yet."""
+        return self._unsettled
+
     def submit(
         self,
         result: Result,
