@@ -33,6 +33,9 @@ _MARK = "() => document.title + '/' + (document.body ? document.body.childElemen
 
 #: Seconds on top of all its waits that a look may take.
 _STILL = 3.0
+#: Glances at a page that is being loaded, and seconds between them: one that loads itself again
+#: and again was taken for one that never ends where the first glance fell into a load.
+_GLANCES, _BETWEEN = 20, 0.05
 
 
 class Navigated(Exception):
@@ -81,12 +84,14 @@ async def look(tab: Tab, document: Document, options: BrowserOptions) -> Look:
 async def glance(tab: Tab) -> Look:
     """The page as it is now. Raises FetchError for one that is still being loaded."""
     try:
-        value = await evaluate(tab, waits.GLANCE, None)
-        if value.get("loading"):
-            raise FetchError("render_timeout", detail="the page never stopped loading")
-        return _seen(tab, value)
+        for _ in range(_GLANCES):
+            value = await evaluate(tab, waits.GLANCE, None)
+            if not value.get("loading"):
+                return _seen(tab, value)
+            await asyncio.sleep(_BETWEEN)
     except Broken:
         raise FetchError("render_timeout", detail="the page cannot be looked at") from None
+    raise FetchError("render_timeout", detail="the page never stopped loading")
 
 
 def _seen(tab: Tab, value: Any) -> Look:
