@@ -44,7 +44,7 @@ OWN_SLOTS = (BROWSER_SLOT, API_SLOT)
 class Group:
     """The requests of one download slot: ready ones by priority, waiting ones by time."""
 
-    __slots__ = ("host", "key", "parked", "queued", "ready", "waiting")
+    __slots__ = ("host", "key", "queued", "ready", "waiting")
 
     def __init__(self, key: str, host: str) -> None:
         self.key = key

@@ -86,7 +86,7 @@ class Session:
         # what is there by now stays: looking through it at each collection took a twentieth
         # of the time of a crawl
         gc.freeze()
-        # as in settings.py, for projects that have the add-on
+        # settings.py lets garbage wait for longer while things are imported
         gc.set_threshold(20_000, 20, 20)
 
     def _open(self, spider: Spider) -> None:

@@ -122,10 +122,10 @@ class Choice:
     def _untried(self, exit_id: str) -> bool:
         """New to the host, and not being tried elsewhere: it may be one that hangs."""
         health = self.health[exit_id]
-        if not health.proven and health.in_flight:
+        doubted = health.doubts and self.now - health.sent < DOUBTED
+        if not health.proven and (health.in_flight or doubted):
             return False
-        doubted = health.doubts and not health.proven and self.now - health.sent < DOUBTED
-        return not doubted and self._new(exit_id)
+        return self._new(exit_id)
 
     def _resting(self) -> str | None:
         """The host has refused all there are: whichever does best in spite of that."""

@@ -40,10 +40,6 @@ class Aside:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    def available(self) -> str | None:
-        """None if a browser can be found, else why not, in one sentence. Launches nothing."""
-        return self._browser.available()
-
     @property
     def user_agent(self) -> str | None:
         """What rendered pages say they are; None before the first browser runs."""
