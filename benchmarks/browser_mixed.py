@@ -4,8 +4,9 @@
 
 A crawl of plain pages of 13 KB alone, then one of the same length of which every twentieth
 is made by script and rendered in real Chromium. The crawl has core 1 to itself in both; the
-browser, its driver and the server share core 0. What counts is the plain rung, from its
-first request to its last answer, and the CPU time of our own process meanwhile. The plain
+browser, its driver, the process of ours that they work for and the server share core 0. What
+counts is the plain rung, from its first request to its last answer, and the CPU time of the
+crawl's process meanwhile. The plain
 crawl is also run while somebody else's browser works on core 0: cores share caches and
 memory, and what that takes is no cost of ours.
 """
@@ -42,6 +43,10 @@ _EVERY = 0.02
 _TICK = os.sysconf("SC_CLK_TCK")
 #: What keeps a program of the browser on the other core.
 _WRAPPER = '#!/bin/sh\nexec taskset -c 0 "{path}" "$@"\n'
+#: A crawl whose own Python processes are started by a wrapper.
+_CRAWL = (
+    "import sys; sys.executable = sys.argv.pop(1); from scrapy.cmdline import execute; execute()"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,8 @@ def crawl(urls: list[str], folder: Path) -> Measured:
         "PLAYWRIGHT_LAUNCH_OPTIONS": dumps(options),
     }
     words = [word for item in settings.items() for word in ("-s", "=".join(item))]
-    command = ["taskset", "-c", "1", sys.executable, "-m", "scrapy", "crawl", "pages"]
+    python = str(wrapped(sys.executable, folder, "python"))
+    command = ["taskset", "-c", "1", sys.executable, "-c", _CRAWL, python, "crawl", "pages"]
     command += ["-a", f"manifest={folder / 'urls.txt'}", *words]
     node = wrapped(str(bundled_node()), folder, "node")
     with (folder / "log").open("wb") as log:

@@ -22,6 +22,7 @@ from retryscrape.crawl.browser.aside import Aside
 from retryscrape.crawl.browser.handler import Browser
 from retryscrape.crawl.browser.options import BrowserOptions, BrowserProxy, Waits
 from retryscrape.crawl.browser.processes import processes
+from retryscrape.crawl.browser.thread import OnThread
 from retryscrape.crawl.faults import At, FetchError
 from retryscrape.crawl.keys import BYTES
 from retryscrape.hostile.proxies import Proxy
@@ -528,12 +529,14 @@ def test_the_classifier_says_what_is_still_a_challenge(
     assert (hard.status, hard.headers["cf-mitigated"]) == (403, b"challenge")
 
 
+@pytest.mark.parametrize("way", [Aside, OnThread])
 def test_a_loop_that_never_rests_holds_no_page_up(
-    loop: asyncio.AbstractEventLoop, site: Site
+    loop: asyncio.AbstractEventLoop, site: Site, way: type[Aside | OnThread]
 ) -> None:
     crawler = get_crawler()
-    aside = Aside(crawler, BrowserOptions.from_settings(crawler.settings, waits=WAITS))
-    loop.run_until_complete(aside.close())  # nothing was started
+    options = BrowserOptions.from_settings(crawler.settings, waits=WAITS)
+    loop.run_until_complete(way(crawler, options).close())  # nothing was started
+    aside = way(crawler, options)
 
     async def busy() -> None:
         while True:

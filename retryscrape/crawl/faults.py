@@ -37,7 +37,7 @@ class FetchError(Exception):
         self.bytes = bytes
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, self.args)
+        return (_rebuild, (self.reason, self.at, self.status, self.detail, self.bytes))
 
     def __str__(self) -> str:
         where = "" if self.at is At.UNKNOWN else f" at the {self.at}"

@@ -1,49 +1,46 @@
-"""The browser on a thread and a loop of its own, as the crawl knows it.
-
-Playwright reads one message of its driver, lets the loop come to rest, and reads the next;
-a page is some thirty of them. The loop of a crawl that is busy with plain pages does not
-rest: a page took 25 seconds there (measured). What a page does is ``handler``'s.
-"""
+"""The browser beside the crawl, as the crawl knows it: in a process of its own, or on a thread
+of this one as soon as a page needs code of the user's. What a page does is ``handler``'s."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Awaitable, Coroutine
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from scrapy.http import Response
 
-from retryscrape.crawl.browser.handler import Browser
+from retryscrape.crawl.browser.apart import Apart
+from retryscrape.crawl.browser.orders import calls_of
+from retryscrape.crawl.faults import At, FetchError
 
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
     from retryscrape.crawl.browser.options import BrowserOptions, BrowserProxy
-
-T = TypeVar("T")
-
-#: Seconds for the thread to end once everything in it was closed.
-JOIN_SECONDS = 2.0
+    from retryscrape.crawl.browser.thread import OnThread
 
 
 class Aside:
-    """One for all schemes, like ``Browser``. No thread is started before the first page.
+    """One for all schemes, like ``Browser``. Nothing is started before the first page.
 
-    The browser counts on the thread: nobody else writes the stats that it writes.
+    The first page that needs the user's code takes all later ones with it to the thread: two
+    browsers would be twice the pages at once, and the memory.
     """
 
     def __init__(self, crawler: Crawler, options: BrowserOptions) -> None:
-        self._browser = Browser(crawler, options)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._crawler = crawler
+        self._options = options
+        self._slots = asyncio.Semaphore(options.slots)
+        self._apart = Apart.of(crawler, options)
+        self._thread: OnThread | None = None
+        self._retiring: asyncio.Task[None] | None = None
+        self._closed = False
 
     @property
     def user_agent(self) -> str | None:
-        """What rendered pages say they are; None before the first browser runs."""
-        return self._browser.user_agent
+        """What rendered pages say they are; None before the first one."""
+        way = self._thread or self._apart
+        return self._options.user_agent or (way.user_agent if way else None)
 
     async def fetch(
         self,
@@ -54,38 +51,37 @@ class Aside:
         escalated: bool,
         timeout: float,  # noqa: ASYNC109 - Browser.fetch's
     ) -> Response:
-        """Render a request, as ``Browser.fetch`` does. Its page methods run on the thread."""
-        work = self._browser.fetch(
-            request, proxy=proxy, host=host, escalated=escalated, timeout=timeout
-        )
-        return await self._there(work)
+        """Render a request, as ``Browser.fetch`` does."""
+        async with self._slots:
+            if self._closed:
+                raise FetchError("cancelled", At.TARGET)
+            calls = calls_of(request) if self._thread is None else None
+            if self._apart is not None and calls is not None:
+                return await self._apart.fetch(
+                    request,
+                    calls,
+                    proxy=proxy,
+                    host=host,
+                    escalated=escalated,
+                    timeout=timeout,
+                )
+            return await self._on_thread().fetch(
+                request, proxy=proxy, host=host, escalated=escalated, timeout=timeout
+            )
 
     async def close(self) -> None:
-        """End all pages, the browser, its driver and the thread; seconds at most."""
-        if self._loop is None or self._thread is None:
-            return
-        await self._there(self._browser.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        await asyncio.to_thread(self._thread.join, JOIN_SECONDS)
+        """End all pages, the browser and its driver, and what they ran in; seconds at most."""
+        self._closed = True
+        ways = [way for way in (self._apart, self._thread) if way is not None]
+        await asyncio.gather(*(way.close() for way in ways))
+        if self._retiring is not None:
+            await self._retiring
 
-    def _there(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
-        """Have it done on the thread; what cancels this cancels that."""
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(
-                target=self._run, args=(self._loop,), name="browser", daemon=True
-            )
-            self._thread.start()
-        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+    def _on_thread(self) -> OnThread:
+        if self._thread is None:
+            from retryscrape.crawl.browser.thread import OnThread
 
-    @staticmethod
-    def _run(loop: asyncio.AbstractEventLoop) -> None:
-        asyncio.set_event_loop(loop)
-        loop.run_forever()
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        with suppress(RuntimeError):  # stopped once more
-            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-            loop.run_until_complete(loop.shutdown_default_executor())
-        loop.close()
+            self._thread = OnThread(self._crawler, self._options)
+            if self._apart is not None:
+                self._retiring = asyncio.create_task(self._apart.retire())
+        return self._thread
