@@ -10,15 +10,15 @@ import threading
 from pathlib import Path
 
 import pytest
-from ledger_makers import NOW, fill, success
-from sqlalchemy import select
+from ledger_makers import NOW, failure, fill, success
+from sqlalchemy import inspect, select
 
 from retryscrape.ledger import dialect as dialect_module
 from retryscrape.ledger import schema
 from retryscrape.ledger.dialect import Dialect, LedgerError
 from retryscrape.ledger.schema import MIGRATIONS, batches, schema_version
 from retryscrape.ledger.store import Ledger
-from retryscrape.policy.outcomes import Outcome
+from retryscrape.policy.outcomes import Outcome, Status
 
 pytest_plugins = ["ledger_fixtures"]
 
@@ -97,6 +97,27 @@ def test_an_older_ledger_is_brought_up(ledger, ledger_url, monkeypatch) -> None:
             assert connection.exec_driver_sql("SELECT note FROM batches").all() == [(None,)]
             names = connection.execute(select(schema_version.c.name)).scalars().all()
             assert names == [*(name for name, _ in MIGRATIONS), "add a note"]
+
+
+def test_a_ledger_that_counts_by_an_index_of_its_own_is_brought_up(ledger, ledger_url) -> None:
+    """As version 4 left it: another index of open rows, and one of all rows' words."""
+    fill(ledger, ["http://h.test/1", "http://h.test/2", "http://h.test/3"])
+    ledger.write([success(), failure("http://h.test/2")])
+    counted = ledger.counts("b")
+    with ledger.writing() as connection:
+        for statement in (
+            "DROP INDEX entries_unresolved",
+            "CREATE INDEX entries_open ON entries (batch_id, line, url) WHERE status <> 'success'",
+            "CREATE INDEX entries_counts ON entries (batch_id, status, outcome, error_class)",
+            "DELETE FROM schema_version WHERE version > 4",
+        ):
+            connection.exec_driver_sql(statement)
+    for _ in range(2):
+        with Ledger.open(ledger_url) as opened, opened.reading() as connection:
+            names = {index["name"] for index in inspect(connection).get_indexes("entries")}
+            assert names == {"entries_unresolved", "entries_parked", "entries_same_as"}
+            assert opened.counts("b") == counted
+            assert counted.by_status == dict.fromkeys(Status, 1)
 
 
 def test_a_migration_that_fails_leaves_the_ledger_as_it_was(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
 import time
@@ -87,14 +88,26 @@ def test_results_that_come_together_share_a_transaction(recorder, out) -> None:
     gate = threading.Event()
     recorder.arm(gate=gate)
     writer = Writer(recorder, out)
-    futures = [writer.submit(success(f"http://h.test/{n}")) for n in range(1, 121)]
+    futures = []
+    for n in range(1, 121):
+        writer.attempt(attempt(f"http://h.test/{n}"))  # which are no rows, and wait with theirs
+        futures.append(writer.submit(success(f"http://h.test/{n}")))
     gate.set()
     wait(futures, 10)
     writer.close(10)
-    sizes = [len(group) for group in recorder.groups]
+    sizes = [len(group) for group in recorder.groups if group]
     assert sum(sizes) == 120
     assert max(sizes) <= 50
     assert len(sizes) <= 5
+
+
+def test_attempts_alone_wait_for_no_more_of_them_than_a_transaction_takes(recorder, out) -> None:
+    with contextlib.closing(Writer(recorder, out, max_delay=60, max_rows=5)) as writer:
+        for n in range(1, 41):
+            writer.attempt(attempt(f"http://h.test/{n}"))
+        while writer.unsettled:
+            time.sleep(0.01)
+    assert len(recorder.attempts_of("http://h.test/40")) == 1
 
 
 def test_flush_and_close_settle_everything(ledger, writer) -> None:

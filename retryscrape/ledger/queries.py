@@ -6,7 +6,18 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, literal_column, or_, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+    tuple_,
+    union_all,
+)
 
 from retryscrape.ledger import scan
 from retryscrape.ledger.database import padded, slices
@@ -120,12 +131,15 @@ class Queries(StateTables):
         if of is not None:
             return self._counts_of(batch_id, of)
         columns = (entries.c.status, entries.c.outcome, entries.c.error_class)
-        query = (
-            select(*columns, func.count()).where(entries.c.batch_id == batch_id).group_by(*columns)
+        rows = select(null(), null(), null(), func.count()).where(entries.c.batch_id == batch_id)
+        query = union_all(  # one statement: what is written meanwhile is in both or in neither
+            select(*columns, func.count()).where(unsuccessful(batch_id)).group_by(*columns), rows
         )
         with self.reading() as connection:
-            found = connection.execute(query).all()
-        return Counts(groups={group_of(*words): rows for *words, rows in found})
+            found = {tuple(words): number for *words, number in connection.execute(query)}
+        successes = found.pop((None, None, None)) - sum(found.values())
+        groups = {group_of(*words): number for words, number in found.items()}
+        return Counts(groups=groups | ({_SUCCESSES: successes} if successes else {}))
 
     def _counts_of(self, batch_id: str, of: Callable[[str], bool]) -> Counts:
         columns = (entries.c.host, entries.c.status, entries.c.outcome, entries.c.error_class)
@@ -285,6 +299,9 @@ class Queries(StateTables):
 
 
 Group = tuple[Status, Outcome | None, ErrorClass | None]
+
+#: The only group that successes can have.
+_SUCCESSES: Group = (Status.SUCCESS, Outcome.OK, None)
 
 
 def group_of(status: str, outcome: str | None, error_class: str | None) -> Group:

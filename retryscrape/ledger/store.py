@@ -29,7 +29,7 @@ from retryscrape.ledger.schema import attempts as attempts_table
 from retryscrape.ledger.schema import batches, claims, entries, reads
 from retryscrape.ledger.state import replacing
 from retryscrape.ledger.times import iso
-from retryscrape.ledger.totals import Totals, by_url, proven, raised
+from retryscrape.ledger.totals import Totals, by_url, covers, proven, raised
 from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
 
 _KEY = ("batch_id", "url")
@@ -41,6 +41,11 @@ _OF_THE_LINE = ("line", "host", "fields", "same_as")
 _MERGED = (
     f"{replacing(ENTRY_COLUMNS, _KEY, keep=_OF_THE_LINE)}"
     " WHERE entries.status <> 'success' OR excluded.status = 'success'"
+)
+# A row of which nothing was heard yet but its line: any result is more.
+_UNHEARD = (
+    " AND status = 'pending' AND attempts = 0 AND passes = 0 AND cost = 0 AND bytes = 0"
+    " AND not_before IS NULL"
 )
 _COUNTERS = ("batch_id", "manifest", "lines", "urls", "duplicates", "rejected", "passes")
 _ONCE = "ON CONFLICT (batch_id, url, n, job_id) DO NOTHING"
@@ -179,18 +184,56 @@ class Ledger(Queries):
             if attempts:
                 self._append(connection, attempts)
             for batch_id, urls in keys.items():
-                before = self._entries(connection, batch_id, list(urls), lock=True)
-                after = _merged(before, (r for r in results if r.batch_id == batch_id))
-                unsure = [
-                    url
-                    for url, row in after.items()
-                    if not proven(before.get(url), row, added.get((batch_id, url)))
-                ]
-                for url, totals in self._totals(connection, batch_id, unsure).items():
-                    after[url] = raised(after[url], totals)
-                changed = [row for url, row in after.items() if row != before.get(url)]
+                ours = [result for result in results if result.batch_id == batch_id]
+                changed = self._firsts(connection, batch_id, ours, added)
+                for row in changed:
+                    del urls[clean(row.url)]
+                changed += self._changed(connection, batch_id, list(urls), ours, added)
                 if changed:
                     self._put(connection, changed, _MERGED)
+
+    def _firsts(
+        self,
+        connection: Connection,
+        batch_id: str,
+        results: Sequence[Result],
+        added: Mapping[tuple[str, str], Totals],
+    ) -> list[Result]:
+        """Those of ``results`` that are the first that is heard of their row, so that there is
+        nothing to merge them with: nearly all, and at half of the price."""
+        by_key = {clean(result.url): result for result in results}
+        if len(by_key) < len(results):
+            return []
+        first = [
+            key
+            for key, result in by_key.items()
+            if result.status is not Status.PENDING and covers(result, added.get((batch_id, key)))
+        ]
+        found = self._by_key(connection, ("url",), batch_id, first, lock=True, more=_UNHEARD)
+        return [merge(None, by_key[url]) for (url,) in found]
+
+    def _changed(
+        self,
+        connection: Connection,
+        batch_id: str,
+        urls: Sequence[str],
+        results: Iterable[Result],
+        added: Mapping[tuple[str, str], Totals],
+    ) -> list[Result]:
+        """The rows of ``urls`` as results and attempts leave them, if that is not as they were."""
+        if not urls:
+            return []
+        before = self._entries(connection, batch_id, urls, lock=True)
+        these = set(urls)
+        after = _merged(before, (result for result in results if clean(result.url) in these))
+        unsure = [
+            url
+            for url, row in after.items()
+            if not proven(before.get(url), row, added.get((batch_id, url)))
+        ]
+        for url, totals in self._totals(connection, batch_id, unsure).items():
+            after[url] = raised(after[url], totals)
+        return [row for url, row in after.items() if row != before.get(url)]
 
     def reopen(
         self,

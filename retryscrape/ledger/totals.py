@@ -47,6 +47,13 @@ def proven(before: Result | None, after: Result, added: Totals | None) -> bool:
     )
 
 
+def covers(first: Result, added: Totals | None) -> bool:
+    """The same for a row without a history."""
+    return added is None or (
+        first.attempts >= added.attempts and first.cost >= added.cost and first.bytes >= added.bytes
+    )
+
+
 def raised(row: Result, totals: Totals | None) -> Result:
     """``row`` with at least these totals."""
     if totals is None or (

@@ -31,6 +31,9 @@ from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
 MAX_WAITING = 10_000
 MAX_WAITING_BYTES = 64 * 2**20
 
+#: Attempts of URLs that go on are no rows; of all together a group has so many times ``max_rows``.
+_ITEMS = 4
+
 #: Seconds for which a transaction that failed is tried again.
 GIVE_UP = 20.0
 
@@ -104,7 +107,7 @@ class Writer:
         self._wall = wall
         self._changed = threading.Condition()
         self._items: deque[_Item] = deque()
-        self._bytes = 0
+        self._bytes = self._results = 0
         self._unsettled = 0
         self._hurry = 0
         self._closing = False
@@ -177,9 +180,10 @@ class Writer:
                 return
             self._items.append(item)
             self._bytes += item.size
+            self._results += result is not None
             self._unsettled += 1
             # the thread waits for the first, or for enough of them; else the clock wakes it
-            if len(self._items) in (1, self._max_rows) or self._hurry:
+            if len(self._items) == 1 or self._hurry or self._just_enough(item):
                 self._changed.notify_all()
 
     def _has_room(self) -> bool:
@@ -205,13 +209,29 @@ class Writer:
             self._changed.wait_for(lambda: self._items or self._closing)
             while self._items and (left := self._lingering()) > 0:
                 self._changed.wait(left)
-            group = [self._items.popleft() for _ in range(min(len(self._items), self._max_rows))]
+            group = self._take()
             self._bytes -= sum(item.size for item in group)
             self._changed.notify_all()
             return group
 
+    def _take(self) -> list[_Item]:
+        group: list[_Item] = []
+        rows = 0
+        while self._items and rows < self._max_rows and len(group) < _ITEMS * self._max_rows:
+            group.append(self._items.popleft())
+            rows += group[-1].result is not None
+        self._results -= rows
+        return group
+
+    def _enough(self) -> bool:
+        return self._results >= self._max_rows or len(self._items) >= _ITEMS * self._max_rows
+
+    def _just_enough(self, last: _Item) -> bool:
+        full = last.result is not None and self._results == self._max_rows
+        return full or len(self._items) == _ITEMS * self._max_rows
+
     def _lingering(self) -> float:
-        if self._closing or self._hurry or len(self._items) >= self._max_rows:
+        if self._closing or self._hurry or self._enough():
             return 0.0
         return max(self._items[0].queued, self._last_commit) + self._linger - self._clock()
 
