@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sqlite3
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ledger_makers import NOW, failure, fill, success
@@ -134,14 +136,26 @@ def test_a_migration_that_fails_leaves_the_ledger_as_it_was(
         assert "note" not in connection.execute(select(batches)).keys()  # noqa: SIM118
 
 
-def test_many_processes_may_open_a_new_ledger_at_once(tmp_path) -> None:
-    code = (
-        "import sys; from retryscrape.ledger.store import Ledger; Ledger.open(sys.argv[1]).close()"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path / "ledger.db")]
-    running = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]
-    errors = [process.communicate(timeout=60)[1] for process in running]
-    assert ([process.returncode for process in running], errors) == ([0] * 3, [b""] * 3)
+def _open_new_ledgers(folder: str, together: Any, errors: Any) -> None:
+    for number in range(40):
+        together.wait(60)
+        try:
+            Ledger.open(f"{folder}/{number}.db").close()
+        except LedgerError as error:
+            errors.put(str(error))
+    errors.put(None)
+
+
+def test_many_processes_may_open_a_new_ledger_at_the_same_moment(tmp_path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    together, errors = spawn.Barrier(3), spawn.Queue()
+    words = (str(tmp_path), together, errors)
+    running = [spawn.Process(target=_open_new_ledgers, args=words) for _ in range(3)]
+    for process in running:
+        process.start()
+    assert [errors.get(timeout=100) for _ in running] == [None] * 3
+    for process in running:
+        process.join(60)
 
 
 def test_a_folder_in_the_place_of_the_ledger(tmp_path) -> None:

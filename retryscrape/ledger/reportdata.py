@@ -89,7 +89,7 @@ def report_data(
 ) -> Report | None:
     """The report of a batch as of ``now`` (epoch seconds); ``None`` if there is no such batch."""
     counts = ledger.counts(batch_id)
-    with ledger.reading() as connection:
+    with ledger.reading() as connection, ledger.dialect.room(connection):
         batch = connection.execute(select(batches).where(batches.c.batch_id == batch_id)).first()
         if batch is None:
             return None

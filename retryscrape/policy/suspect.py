@@ -21,7 +21,7 @@ from retryscrape.policy.text import plain_text
 #: under several names, sold-out products.
 SAME = 5
 #: Pages that are remembered, the latest seen; URLs that are told apart beyond the first.
-PAGES, URLS = 10_000, 200_000
+PAGES, URLS = 10_000, 50_000
 #: Characters of text that are compared (a longer page is told by every byte of it), and
 #: that a page must have to be told by them alone.
 _TEXT, _ENOUGH = 8_000, 200
