@@ -23,9 +23,9 @@ from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.sources import URLS, Source, batch_of, items_of
 from retryscrape.crawl.take import Take, take
 from retryscrape.ledger.dialect import LedgerError
+from retryscrape.ledger.forms import clean
 from retryscrape.ledger.lines import new_row
 from retryscrape.ledger.records import BatchInfo, Known
-from retryscrape.ledger.rows import clean
 from retryscrape.manifest.read import Continue, Item, ManifestError, Rejected, Row, hashed_whole
 from retryscrape.policy.outcomes import Status
 from retryscrape.policy.shards import in_shard

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from retryscrape.ledger.forms import clean
 from retryscrape.ledger.records import Added, Known, NewRow, Result
-from retryscrape.ledger.rows import REJECTED_KEY, clean, new_entry
+from retryscrape.ledger.rows import REJECTED_KEY, new_entry
 from retryscrape.policy.outcomes import Outcome
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from msgspec import Struct
 
 from retryscrape.ledger.dialect import Dialect
-from retryscrape.ledger.rows import KNOWN_COLUMNS, clean
+from retryscrape.ledger.forms import clean
+from retryscrape.ledger.rows import KNOWN_COLUMNS
 
 #: By table, what only workers need: for the walks here, and for looks at what others know.
 INDEXES = {

@@ -16,8 +16,9 @@ from typing import Any
 from sqlalchemy import Connection, TextClause, inspect, text
 
 from retryscrape.ledger.claimrows import INDEXES, Wanted, after, as_list, one_of, statement, these
+from retryscrape.ledger.forms import clean
 from retryscrape.ledger.records import Known
-from retryscrape.ledger.rows import clean, to_known
+from retryscrape.ledger.rows import to_known
 from retryscrape.ledger.store import Ledger
 from retryscrape.ledger.times import iso
 

@@ -21,13 +21,11 @@ from sqlalchemy import (
 
 from retryscrape.ledger import scan
 from retryscrape.ledger.database import padded, slices
+from retryscrape.ledger.forms import ATTEMPT_COLUMNS, ENTRY_COLUMNS, clean
 from retryscrape.ledger.pagecheck import PageRow
 from retryscrape.ledger.records import AttemptRecord, Counts, Known, ReadRow, Result
 from retryscrape.ledger.rows import (
-    ATTEMPT_COLUMNS,
-    ENTRY_COLUMNS,
     KNOWN_COLUMNS,
-    clean,
     to_attempt,
     to_known,
     to_result,

@@ -15,9 +15,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, case, func, literal_column, select
 
 from retryscrape.ledger.dialect import Dialect
+from retryscrape.ledger.forms import ENTRY_COLUMNS
 from retryscrape.ledger.queries import unsuccessful
 from retryscrape.ledger.records import Result
-from retryscrape.ledger.rows import ENTRY_COLUMNS, to_result
+from retryscrape.ledger.rows import to_result
 from retryscrape.ledger.scan import whole
 from retryscrape.ledger.schema import attempts, entries, exits
 from retryscrape.policy.outcomes import SETTLED, Outcome, Status

@@ -1,82 +1,29 @@
-"""Records to database rows and back. No SQL here: only order and types of columns."""
+"""Rows of the database as records, and the first state of a line. No SQL here.
+
+The way there is forms.py's.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from retryscrape.ledger.forms import ATTEMPT_COLUMNS, ENTRY_COLUMNS
 from retryscrape.ledger.records import AttemptRecord, Known, NewRow, Result
-from retryscrape.ledger.schema import attempts, entries
 from retryscrape.policy.outcomes import ErrorClass, Kind, Outcome, Status
 
-ENTRY_COLUMNS: tuple[str, ...] = tuple(entries.c.keys())
-ATTEMPT_COLUMNS: tuple[str, ...] = tuple(attempts.c.keys())
 KNOWN_COLUMNS: tuple[str, ...] = tuple(Known.__struct_fields__)
 
 #: A rejected line's key is its raw text, at most this long (DESIGN.md section 4).
 REJECTED_KEY = 2000
 
-_entry_values = attrgetter(*ENTRY_COLUMNS)
-_attempt_values = attrgetter(*ATTEMPT_COLUMNS)
-_FIELDS = ENTRY_COLUMNS.index("fields")
-_LINE = ENTRY_COLUMNS.index("line")
-_ESCALATE = ENTRY_COLUMNS.index("escalate")
-# The drivers would store the members themselves by name, or slowly.
-_ENTRY_ENUMS = tuple(
-    ENTRY_COLUMNS.index(name) for name in ("status", "outcome", "error_class", "kind")
-)
-_ENTRY_TEXTS = tuple(
-    ENTRY_COLUMNS.index(name)
-    for name in ("batch_id", "url", "host", "reason", "final_url", "content_type", "same_as")
-)
-_ATTEMPT_ENUMS = tuple(ATTEMPT_COLUMNS.index(name) for name in ("outcome", "kind"))
-_ATTEMPT_TEXTS = tuple(
-    ATTEMPT_COLUMNS.index(name) for name in ("batch_id", "url", "evidence", "reason", "decision")
-)
-
 _OUTCOMES = {str(member.value): member for member in Outcome}
 _CLASSES = {str(member.value): member for member in ErrorClass}
 _KINDS = {str(member.value): member for member in Kind}
 _STATUSES = {str(member.value): member for member in Status}
-
-
-def clean(text: str) -> str:
-    """``text`` as every database can hold it: no NUL (PostgreSQL), no lone surrogates (UTF-8)."""
-    if text.isprintable():  # one quick look; false for both, and for a few harmless ones
-        return text
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
-
-
-def _plain(row: list[Any], enums: Iterable[int], texts: Iterable[int]) -> None:
-    """Enum members as their values, texts cleaned; a page has twenty of them, so no calls."""
-    for index in enums:
-        if row[index] is not None:
-            row[index] = row[index]._value_
-    for index in texts:
-        value = row[index]
-        if value is not None and not value.isprintable():
-            row[index] = clean(value)
-
-
-def entry_row(result: Result) -> tuple[Any, ...]:
-    """``result`` in the order of ENTRY_COLUMNS."""
-    row = list(_entry_values(result))
-    _plain(row, _ENTRY_ENUMS, _ENTRY_TEXTS)
-    row[_LINE] = row[_LINE] or 0
-    row[_ESCALATE] = int(row[_ESCALATE])
-    row[_FIELDS] = fields_text(row[_FIELDS])
-    return tuple(row)
-
-
-def attempt_row(record: AttemptRecord) -> tuple[Any, ...]:
-    """``record`` in the order of ATTEMPT_COLUMNS."""
-    row = list(_attempt_values(record))
-    _plain(row, _ATTEMPT_ENUMS, _ATTEMPT_TEXTS)
-    return tuple(row)
 
 
 _Record = TypeVar("_Record")
@@ -127,14 +74,6 @@ _ATTEMPT_TYPES: Mapping[str, Callable[[Any], Any]] = {
 to_result = _reader(Result, ENTRY_COLUMNS, _ENTRY_TYPES)
 to_known = _reader(Known, KNOWN_COLUMNS, _ENTRY_TYPES)
 to_attempt = _reader(AttemptRecord, ATTEMPT_COLUMNS, _ATTEMPT_TYPES)
-
-
-def fields_text(fields: Mapping[str, Any] | None) -> str | None:
-    """The other columns of a manifest's line as JSON text."""
-    if not fields:
-        return None
-    # ASCII escapes keep NULs and surrogates out of the database and lose nothing.
-    return json.dumps(dict(fields), default=str)
 
 
 def new_entry(batch_id: str, row: NewRow, key: str, *, job_id: str | None, at: str) -> Result:

@@ -10,8 +10,9 @@ from typing import Any
 from sqlalchemy import Table, select
 
 from retryscrape.ledger.database import Database, insert_text
+from retryscrape.ledger.forms import clean, fields_text
 from retryscrape.ledger.records import ExitRow, HostRow, JobRow, RedriveRow
-from retryscrape.ledger.rows import clean, fields_text, parse_fields
+from retryscrape.ledger.rows import parse_fields
 from retryscrape.ledger.schema import exits, hosts, jobs, redrives
 
 _HOST_COLUMNS = HostRow.__struct_fields__

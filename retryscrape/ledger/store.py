@@ -8,23 +8,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Connection, and_, select
+from sqlalchemy import ColumnElement, Connection, Table, and_, select
 
 from retryscrape.ledger.addition import Addition, keys_of
 from retryscrape.ledger.database import insert_text, padded, slices
+from retryscrape.ledger.forms import (
+    ATTEMPT,
+    ENTRY,
+    GOOD_ATTEMPT,
+    LINE,
+    PAGE,
+    Form,
+    Record,
+    clean,
+    sort_out,
+)
 from retryscrape.ledger.merge import merge
 from retryscrape.ledger.queries import Queries
 from retryscrape.ledger.records import Added, AttemptRecord, BatchInfo, NewRow, Result
-from retryscrape.ledger.rows import (
-    ATTEMPT_COLUMNS,
-    ENTRY_COLUMNS,
-    attempt_row,
-    clean,
-    entry_row,
-)
 from retryscrape.ledger.schema import attempts as attempts_table
 from retryscrape.ledger.schema import batches, claims, entries, reads
 from retryscrape.ledger.state import replacing
@@ -38,10 +43,7 @@ _NEW_ONLY = "ON CONFLICT (batch_id, url) DO NOTHING"
 # result of a re-drive knows the line of the failures feed only.
 _OF_THE_LINE = ("line", "host", "fields", "same_as")
 # A row that another process made a success since we looked stays one.
-_MERGED = (
-    f"{replacing(ENTRY_COLUMNS, _KEY, keep=_OF_THE_LINE)}"
-    " WHERE entries.status <> 'success' OR excluded.status = 'success'"
-)
+_STAYS = " WHERE entries.status <> 'success' OR excluded.status = 'success'"
 # A row of which nothing was heard yet but its line: any result is more.
 _UNHEARD = (
     " AND status = 'pending' AND attempts = 0 AND passes = 0 AND cost = 0 AND bytes = 0"
@@ -146,7 +148,8 @@ class Ledger(Queries):
                 totals = self._totals(connection, batch_id, [entry.url for entry in made])
                 made = [raised(entry, totals.get(entry.url)) for entry in made]
             if made:
-                self._put(connection, made, _NEW_ONLY)
+                for form, some in sort_out(made, (LINE, ENTRY)):
+                    self._put(connection, entries, form, some, _NEW_ONLY)
             added = addition.added()
             _count_lines(connection, batch_id, added)
             connection.execute(
@@ -181,16 +184,16 @@ class Ledger(Queries):
             keys[item.batch_id][clean(item.url)] = None
         added = by_url(attempts)
         with self.writing() as connection:
-            if attempts:
-                self._append(connection, attempts)
+            for kind, records in sort_out(attempts, (GOOD_ATTEMPT, ATTEMPT)):
+                self._put(connection, attempts_table, kind, records, _ONCE)
             for batch_id, urls in keys.items():
                 ours = [result for result in results if result.batch_id == batch_id]
-                changed = self._firsts(connection, batch_id, ours, added)
-                for row in changed:
+                firsts = self._firsts(connection, batch_id, ours, added)
+                for row in firsts:
                     del urls[clean(row.url)]
-                changed += self._changed(connection, batch_id, list(urls), ours, added)
-                if changed:
-                    self._put(connection, changed, _MERGED)
+                changed = self._changed(connection, batch_id, list(urls), ours, added)
+                for form, rows in (*sort_out(firsts, (PAGE, ENTRY)), (ENTRY, changed)):
+                    self._put(connection, entries, form, rows, _merging(form.columns))
 
     def _firsts(
         self,
@@ -252,7 +255,8 @@ class Ledger(Queries):
             found = self._entries(connection, batch_id, [clean(url) for url in urls], lock=True)
             rows = [_reopened(row, outcome, reason, iso(now)) for row in found.values()]
             if rows:
-                self._put(connection, rows, replacing(ENTRY_COLUMNS, _KEY))
+                conflict = replacing(ENTRY.columns, _KEY)
+                self._put(connection, entries, ENTRY, rows, conflict)
         return len(rows)
 
     def mark_pass(self, batch_id: str) -> int:
@@ -262,13 +266,17 @@ class Ledger(Queries):
             connection.execute(batches.update().where(this).values(passes=batches.c.passes + 1))
             return int(connection.execute(select(batches.c.passes).where(this)).scalar() or 0)
 
-    def _put(self, connection: Connection, rows: Iterable[Result], conflict: str) -> None:
-        text = insert_text(entries, ENTRY_COLUMNS, self.dialect.placeholder, conflict)
-        self.execute_many(connection, text, [entry_row(row) for row in rows])
-
-    def _append(self, connection: Connection, attempts: Iterable[AttemptRecord]) -> None:
-        text = insert_text(attempts_table, ATTEMPT_COLUMNS, self.dialect.placeholder, _ONCE)
-        self.execute_many(connection, text, [attempt_row(record) for record in attempts])
+    def _put(
+        self,
+        connection: Connection,
+        table: Table,
+        form: Form[Record],
+        records: Sequence[Record],
+        conflict: str,
+    ) -> None:
+        if records:
+            text = insert_text(table, form.columns, self.dialect.placeholder, conflict)
+            self.execute_many(connection, text, list(map(form.row, records)))
 
     def _totals(
         self, connection: Connection, batch_id: str, urls: Sequence[str]
@@ -284,6 +292,11 @@ class Ledger(Queries):
             for url, last, cost, size in self.rows(connection, text, (batch_id, *piece)):
                 found[url] = Totals(int(last), float(cost), int(size))
         return found
+
+
+@cache
+def _merging(columns: tuple[str, ...]) -> str:
+    return replacing(columns, _KEY, keep=_OF_THE_LINE) + _STAYS
 
 
 def _merged(before: Mapping[str, Result], results: Iterable[Result]) -> dict[str, Result]:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, and_, func, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from retryscrape.ledger.database import slices
-from retryscrape.ledger.rows import clean
+from retryscrape.ledger.forms import clean
 from retryscrape.ledger.schema import attempts, entries, events, tasks
 from retryscrape.ledger.store import Ledger
 from retryscrape.policy.outcomes import Outcome, Status

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from retryscrape.ledger.forms import clean
 from retryscrape.ledger.records import AttemptRecord, Result
-from retryscrape.ledger.rows import clean
 
 
 class Totals(NamedTuple):
