@@ -60,7 +60,7 @@ def test_a_run_without_a_key_ends_before_any_request() -> None:
     assert "k3y" in run.secrets
     asyncio.run(door.open_api(run))
     assert run.api is None, "without a ledger nothing is bought"
-    assert run.ladder.available == {"http"}
+    assert run.rungs.ladder.available == {"http"}
     alone = {**settings, "RETRYSCRAPE_LADDER": "api", "RETRYSCRAPE_API_KEY": "k3y"}
     with pytest.raises(UsageProblem, match="no rung can be used: only rows of a ledger"):
         asyncio.run(door.open_api(Run(get_crawler(Spider, alone))))
@@ -94,8 +94,8 @@ def test_only_a_plain_rung_takes_what_is_no_page() -> None:
     }
     run = Run(get_crawler(Spider, settings))
     for _ in range(5):
-        run.learner.goes_on("h.test", "http", "api")
-        run.learner.success("h.test", "api", run.clock(), started="http")
+        run.rungs.learner.goes_on("h.test", "http", "api")
+        run.rungs.learner.success("h.test", "api", run.clock(), started="http")
     rungs = {adopt(run, Request("http://h.test/", method="POST")).rung for _ in range(20)}
     assert rungs == {"http"}
 
@@ -118,10 +118,11 @@ def test_secrets_are_the_key_and_what_signs_events() -> None:
 def test_a_rung_that_is_bought_needs_no_exits_and_keeps_none_for_itself() -> None:
     names = ("http", "api:browser:GB")
     rungs = Rungs(names)
-    assert list(rungs.look(None, 0.0)) == []
-    assert rungs.ladder().next("http") == "api:browser:GB"
-    assert rungs.ladder().next_of("http", "api") == "api:browser:GB"
-    assert rungs.ladder().next_of("api:browser:GB", "api") is None
+    rungs.look(None, 0.0)
+    assert rungs.lost == {}
+    assert rungs.ladder.next("http") == "api:browser:GB"
+    assert rungs.ladder.next_of("http", "api") == "api:browser:GB"
+    assert rungs.ladder.next_of("api:browser:GB", "api") is None
     assert reserved_tiers(names) == frozenset()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import sqlite3
 import time
 
 import pytest
@@ -140,6 +142,23 @@ def test_three_blocked_urls_in_a_row_pause_their_host(web, project: Project) -> 
     later = [row[3] for row in rows if row[0] == "pending"]
     assert later
     assert all(moment and moment - time.time() > 3000 for moment in later)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 1)])
+def test_a_stop_while_the_ledger_is_opened(web, project: Project, number, code) -> None:
+    manifest = project.manifest("m.txt", [web.url("/ok/1")])
+    assert project.crawl(manifest).code == 0
+    with contextlib.closing(sqlite3.connect(project.out / "ledger.db")) as other:
+        other.execute("BEGIN IMMEDIATE")  # so that the run waits for it
+        run = project.start("crawl", "pages", "-a", f"manifest={manifest}")
+        until(lambda: "Spider opened" in run.said())
+        time.sleep(0.3)
+        run.send_signal(number)
+        until(lambda: "shutting down" in run.said())
+        other.rollback()
+    ended = run.wait()
+    assert (ended.code, "Traceback" in ended.err) == (code, False), ended.err
+    assert project.crawl(manifest).code == 0
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 1)])

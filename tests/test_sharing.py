@@ -109,12 +109,14 @@ def test_a_learned_rung_comes_with_the_host(pair: Pair) -> None:
         await one.take(1)
         host = next(iter(one.cursors))
         for _ in range(5):
-            one.run.learner.goes_on(host, "http", "browser")
-            one.run.learner.success(host, "browser", time.time(), started="http")
+            one.run.rungs.learner.goes_on(host, "http", "browser")
+            one.run.rungs.learner.success(host, "browser", time.time(), started="http")
         await one._look()
         one.claims.leave()  # as if it had died: the host is free again
         assert await two.take(9)
-        starts = [two.run.learner.start_rung(host, time.time(), two.run.rng) for _ in range(200)]
+        starts = [
+            two.run.rungs.learner.start_rung(host, time.time(), two.run.rng) for _ in range(200)
+        ]
         return {rung for rung, times in Counter(starts).items() if times > 100}
 
     assert asyncio.run(scenario()) == {"browser"}

@@ -26,6 +26,15 @@ class Command(ScrapyCrawl):
     """Checks everything before the first request, and ends with 0, 1, 2 or 130."""
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        try:
+            self._crawl(args, opts)
+        except (
+            KeyboardInterrupt
+        ):  # before Scrapy listens to signals: a long list of proxies is read
+            print("scrapy crawl: interrupted, nothing was requested", file=sys.stderr)
+            self.exitcode = 130
+
+    def _crawl(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
             raise UsageError(f"scrapy crawl takes one spider, not {len(args)}", print_help=False)
         assert self.crawler_process is not None

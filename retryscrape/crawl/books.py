@@ -184,7 +184,7 @@ class Books:
         """Carry over what earlier runs learned of hosts and exits."""
         rows = self.ledger.load_hosts()
         self.run.hosts.restore(rows)
-        self.run.learner.restore(rows)
+        self.run.rungs.learner.restore(rows)
         if self.run.pool is not None:
             self.run.pool.restore(self.ledger.load_exits())
 
@@ -329,7 +329,7 @@ def merged_hosts(run: Run) -> list[HostRow]:
         )
         for row in run.hosts.snapshot()
     }
-    for learned in run.learner.snapshot():
+    for learned in run.rungs.learner.snapshot():
         row = rows.get(learned.host) or HostRow(host=learned.host)
         rows[learned.host] = replace(
             row,

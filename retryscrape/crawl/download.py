@@ -124,14 +124,14 @@ class DownloadHandler:
         )
 
     async def _render(self, request: Request, ticket: Ticket) -> Response:
-        response = await self.run.browser.fetch(
+        response = await self.run.rendering.browser.fetch(
             request,
             proxy=self._browser_proxy(request, ticket),
             host=ticket.host,
             escalated=ticket.escalate,
             timeout=max(self.timeout, RENDER_ESCALATED if ticket.escalate else RENDER),
         )
-        self.run.take_cookies(request, ticket)
+        self.run.rendering.take_cookies(request, ticket)
         return response
 
     def _browser_proxy(self, request: Request, ticket: Ticket) -> BrowserProxy | None:
@@ -162,6 +162,6 @@ class DownloadHandler:
         if self._closed:
             return
         self._closed = True
-        await self.run.close_browser()
+        await self.run.rendering.close()
         if self._client is not None:
             await self._client.close()

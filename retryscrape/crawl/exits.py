@@ -49,7 +49,7 @@ class ExitChooser:
         now = self.run.clock()
         clear_attempt(request)
         exit_ = None
-        usable = self.run.usable_rung(ticket.rung)
+        usable = self.run.rungs.nearest(ticket.rung)
         if usable != ticket.rung:
             ticket = ticket.but(rung=usable)
         bought = ticket.rung.startswith("api")
@@ -75,7 +75,7 @@ class ExitChooser:
             # they follow redirects themselves: what they end on is the answer
             request.meta.setdefault("dont_redirect", NO_FOLLOW)
         else:
-            agent = self.run.agents.get((ticket.exit, ticket.host))
+            agent = self.run.rendering.agents.get((ticket.exit, ticket.host))
             if agent:
                 request.headers[b"User-Agent"] = agent
         self._leave_by(request, exit_, ticket.host, now)
@@ -143,7 +143,7 @@ class ExitChooser:
     def _later(self, request: Request, ticket: Ticket, now: float) -> Request:
         assert self.run.pool is not None
         sentence = self.run.pool.all_exhausted()
-        if sentence is None and not self.run.ladder.usable(ticket.rung):
+        if sentence is None and not self.run.rungs.ladder.usable(ticket.rung):
             sentence = self.run.rungs.lost.get(ticket.rung)
         if sentence:
             raise FetchError("no exit is left", At.PROXY, detail=sentence)

@@ -218,7 +218,9 @@ class Feeder:
             self.books.skipped[Take.PARKED] += 1
             return None
         request: Request = self.spider.make_request(line.target.url, line.fields or {})
-        request.meta[TICKET] = self.run.starting(ticket, request.url)
+        request.meta[TICKET] = self.run.rungs.start(
+            ticket, request.url, self.run.clock(), self.run.rng
+        )
         request.dont_filter = True
         if line.target.credentials:
             request.headers[b"Authorization"] = basic_auth(*line.target.credentials)

@@ -230,7 +230,7 @@ class AttemptMiddleware(_Middleware):
     def _side(self, request: Request, response: Response) -> Request | Response:
         """An exit's fault is tried again at once elsewhere; the answer is passed on."""
         if self.run.pool is not None and SIDE in request.meta:
-            self.run.side_done(request, side_verdict(response.status))
+            self.run.blame.side_done(request, side_verdict(response.status))
             if response.status == 407:
                 return self._side_again(request, AUTH_VERDICT) or response
         return self.files.again(request, response.status) or response
@@ -238,7 +238,7 @@ class AttemptMiddleware(_Middleware):
     def _side_failed(self, request: Request, exception: Exception) -> Request | None:
         if self.run.pool is not None and SIDE in request.meta:
             verdict = verdict_of(exception, proxied=True)
-            self.run.side_done(request, verdict)
+            self.run.blame.side_done(request, verdict)
             return self._side_again(request, verdict)
         fault = verdict_of(exception, proxied=False).outcome is Outcome.NETWORK_ERROR
         return self.files.again(request, None) if fault else None

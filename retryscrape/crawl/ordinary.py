@@ -55,10 +55,9 @@ def adopt(run: Run, request: Request) -> Ticket:
     rendered_there = run.their_browser.renders(request)  # which takes no meta["proxy"]
     if run.their_browser.has_proxy(request) if rendered_there else request.meta.get("proxy"):
         request.meta[OWN_PROXY] = request.meta.get("proxy")
-    ticket = run.starting(
-        Ticket(url=request.url, request_url=request.url, host=host_of(request)), request.url
-    )
-    ladder = ladder_of(run.ladder, request)
+    first = Ticket(url=request.url, request_url=request.url, host=host_of(request))
+    ticket = run.rungs.start(first, request.url, run.clock(), run.rng)
+    ladder = ladder_of(run.rungs.ladder, request)
     if ticket.rung in ladder.rungs and (request.method == "GET" or plain(ticket)):
         return ticket
     rung = next((rung for rung in ladder.rungs if ladder.usable(rung)), ladder.rungs[0])

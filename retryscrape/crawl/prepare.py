@@ -49,8 +49,8 @@ def prepare(run: Run, kwargs: Mapping[str, Any], *, needs_manifest: bool) -> Non
         if complaint:
             raise UsageProblem(complaint)
         run.hosts.rules = replace(run.hosts.rules, exits_needed=min(2, len(run.pool)))
-    run.look_for_exits()
-    if not run.ladder.available:
+    run.rungs.look(run.pool, run.clock())
+    if not run.rungs.ladder.available:
         why = "; ".join(dict.fromkeys(run.rungs.lost.values()))
         raise UsageProblem(f"Setting RETRYSCRAPE_LADDER: no rung can be used: {why}.")
     if not needs_manifest or run.arguments is not None:

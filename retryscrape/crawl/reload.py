@@ -81,7 +81,7 @@ class ProxyWatch:
         fresh = pool.update(proxies.exits)
         pool.restore(row for row in rows if row.exit in fresh)
         run.hosts.rules = replace(run.hosts.rules, exits_needed=min(2, len(pool)))
-        run.look_for_exits()
+        run.rungs.look(run.pool, run.clock())
         for complaint in proxies.complaints():
             logger.warning("%s", complaint)
         logger.info(

@@ -5,34 +5,73 @@ The ladder itself is ``policy.ladder``; what a rung's loss means for a URL is de
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Iterable
+from random import Random
 
 from retryscrape.policy.exits import Pool
-from retryscrape.policy.ladder import Ladder, Rung, parse_rung
+from retryscrape.policy.ladder import Ladder, Learner, Rung, parse_rung
+from retryscrape.policy.ticket import Ticket
+
+logger = logging.getLogger("retryscrape")
 
 
 class Rungs:
-    """The rungs as configured, the ways of fetching that exist, and the rungs without exits."""
+    """The rungs as configured, the ways of fetching that exist, and the rungs without exits.
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    ``ladder`` is what can be used now, ``learner`` which of it a host needs.
+    """
+
+    def __init__(self, names: tuple[str, ...], *, learn: float = 86400.0) -> None:
         self.names = names
         self.bases = frozenset(parse_rung(name).base for name in names)
         self.lost: dict[str, str] = {}
+        self.ladder = self._usable()
+        self.learner = Learner(self.ladder, learn=learn)
 
-    def ladder(self) -> Ladder:
-        """The ladder as it can be used now."""
-        usable = (name for name in self.names if parse_rung(name).base in self.bases)
-        return Ladder(self.names, frozenset(name for name in usable if name not in self.lost))
+    def only(self, bases: frozenset[str]) -> None:
+        """Take all other ways of fetching off the ladder."""
+        self.bases = bases
+        self.ladder = self._usable()
+        self.learner.use(self.ladder)
 
-    def look(self, pool: Pool | None, now: float) -> Iterator[str]:
-        """Look which rungs have exits; a sentence for each that has just lost them."""
+    def without(self, base: str, why: str) -> None:
+        """The other rungs go on alone."""
+        logger.warning("Rung %s is unavailable: %s", base, why)
+        self.only(self.bases - {base})
+
+    def look(self, pool: Pool | None, now: float) -> None:
+        """Take rungs that have no exit off the ladder, each with one clear line; those that
+        have some again come back."""
         for name in self.names:
             why = lack(parse_rung(name), pool, now)
             if why is None:
                 self.lost.pop(name, None)
             elif name not in self.lost:
                 self.lost[name] = why
-                yield f"Rung {name} is unavailable: {why}"
+                logger.warning("Rung %s is unavailable: %s", name, why)
+        self.only(self.bases)
+
+    def nearest(self, rung: str) -> str:
+        """The rung itself, or the nearest one that can be used: above it first."""
+        ladder = self.ladder
+        if ladder.usable(rung):
+            return rung
+        return ladder.next(rung) or ladder.lower(rung) or rung
+
+    def start(self, ticket: Ticket, url: str, now: float, rng: Random) -> Ticket:
+        """The ticket with the rung that its URL starts on, and the address it asks for."""
+        rung = ticket.rung if ticket.rung in self.ladder.rungs else ""
+        if not rung or not ticket.escalate:
+            rung = self.learner.start_rung(ticket.host, now, rng)
+        else:
+            higher = self.ladder.next(rung)
+            rung = higher if higher and self.ladder.usable(higher) else rung
+        return ticket.but(rung=rung, start_rung=rung, request_url=url)
+
+    def _usable(self) -> Ladder:
+        usable = (name for name in self.names if parse_rung(name).base in self.bases)
+        return Ladder(self.names, frozenset(name for name in usable if name not in self.lost))
 
 
 def lack(rung: Rung, pool: Pool | None, now: float) -> str | None:

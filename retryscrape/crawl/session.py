@@ -47,7 +47,7 @@ class Session:
         self.status = RunStatus(self.run)
         self._keeping: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._closed = False
+        self._closed = self._listening = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Session:
@@ -57,17 +57,19 @@ class Session:
         connect(session.opened, signal=signals.spider_opened)
         connect(session.closed, signal=signals.spider_closed)
         connect(session.item_error, signal=signals.item_error)
-        connect(session.started, signal=signals.engine_started)
+        connect(session.listen, signal=signals.engine_started)
         connect(session.stopped, signal=signals.engine_stopped)
         return session
 
     async def opened(self, spider: Spider) -> None:
         self.run.loop = asyncio.get_running_loop()
+        await asyncio.sleep(0)  # or the reactor's start would put Scrapy's handlers over ours
+        self.listen()
         given = spider.given if isinstance(spider, ManifestSpider) else None
         try:
             prepare(self.run, given or {}, needs_manifest=given is not None)
             await asyncio.to_thread(self._open, spider)
-            self.run.look_for_browser()
+            self.run.rendering.look()
             await open_api(self.run)
         except UsageProblem as problem:
             logger.error("%s", problem)
@@ -112,14 +114,15 @@ class Session:
             run.books.restore()
         self.status.begin()
 
-    def started(self) -> None:
+    def listen(self) -> None:
         """Note which signal stops the run, and give downloads under way a few seconds.
 
         Scrapy installs its own handlers when the reactor starts; ours go in front
         of them and hand on.
         """
-        if threading.current_thread() is not threading.main_thread():
+        if self._listening or threading.current_thread() is not threading.main_thread():
             return  # scrapy shell: the main thread is its prompt's
+        self._listening = True
         for number in (signal.SIGINT, signal.SIGTERM):
             before = signal.getsignal(number)
             if callable(before):

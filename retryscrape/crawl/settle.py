@@ -78,7 +78,7 @@ class Settler:
         bought: Purchase | None = request.meta.get(BOUGHT)
         after = self._aged(ticket, verdict, size, pauses.own, bought) if left else ticket
         if left:
-            exit_ = run.exit_of(ticket)
+            exit_ = run.blame.exit_of(ticket)
             run.spending.settle(ticket, after.history[-1].cost, exit_, ticket.bytes + size)
         if verdict.outcome is Outcome.OK:
             decision = done(after.rung)
@@ -107,10 +107,10 @@ class Settler:
         """The browser cannot be had: what the rung below brought is what there is."""
         ticket = ticket_of(request)
         assert ticket is not None
-        self.run.without_browser(why)
+        self.run.rendering.lost(why)
         self.run.spending.settle(ticket, 0.0, None, 0)
         ticket = ticket.but(reserved=0.0)
-        rung = self.run.ladder.lower(ticket.rung) or self.run.ladder.rungs[0]
+        rung = self.run.rungs.ladder.lower(ticket.rung) or self.run.rungs.ladder.rungs[0]
         last = ticket.history[-1] if ticket.history else None
         if last is None:
             decision = Decision(
@@ -161,9 +161,9 @@ class Settler:
     def _tell(self, ticket: Ticket, verdict: Verdict, now: float, size: int) -> Pauses:
         run, host = self.run, ticket.host
         if ticket.started:
-            run.exit_done(ticket, verdict, now, size)
+            run.blame.done(ticket, verdict, now, size)
         if verdict.outcome is Outcome.OK:
-            run.learner.success(host, ticket.rung, now, started=ticket.start_rung)
+            run.rungs.learner.success(host, ticket.rung, now, started=ticket.start_rung)
         if verdict.http_code and verdict.at is At.TARGET:
             run.hosts.answered(host, now, good=verdict.outcome in _ANSWERS)
         elif verdict.outcome is Outcome.NETWORK_ERROR and verdict.reason in _HOST_FAULTS:
@@ -209,7 +209,7 @@ class Settler:
         bought: Purchase | None,
     ) -> Ticket:
         lost = verdict.outcome is Outcome.PROXY_ERROR
-        counts = not lost and not self.run.exit_is_suspect(ticket, verdict)
+        counts = not lost and not self.run.blame.suspects(ticket, verdict)
         # a fault that the exit is to blame for costs what its own faults cost: nothing
         free = lost or (not counts and verdict.outcome is not Outcome.BLOCKED)
         if bought is not None:
@@ -217,7 +217,7 @@ class Settler:
         elif free:
             cost = 0.0
         else:
-            exit_ = self.run.exit_of(ticket)
+            exit_ = self.run.blame.exit_of(ticket)
             cost = self.run.spending.price(ticket.rung, exit_, ticket.bytes + size)
         past = Past(
             rung=ticket.rung,
@@ -234,7 +234,7 @@ class Settler:
             counts=counts,
         )
         return ticket.but(
-            history=(*self.run.in_hindsight(ticket), past),
+            history=(*self.run.blame.in_hindsight(ticket), past),
             total_bytes=ticket.total_bytes + ticket.bytes + size,
         )
 
@@ -242,7 +242,7 @@ class Settler:
         self, request: Request, ticket: Ticket, verdict: Verdict, now: float, pauses: Pauses
     ) -> Scene:
         run = self.run
-        ladder = ladder_of(run.ladder, request)
+        ladder = ladder_of(run.rungs.ladder, request)
         higher = ladder.next(ticket.rung) if request.method == "GET" else None
         next_rung = higher if higher and ladder.usable(higher) else None
         bought_rung = None if verdict.html or not higher else ladder.next_of(ticket.rung, "api")
@@ -255,12 +255,12 @@ class Settler:
             next_rung=next_rung,
             bought_rung=bought_rung,
             render_unavailable=next_rung is None and not ladder.last(ticket.rung),
-            exits=None if ticket.rung.startswith("api") else run.unused_exits(ticket, now),
+            exits=None if ticket.rung.startswith("api") else run.blame.unused(ticket, now),
             no_exit=run.pool.all_exhausted() if run.pool is not None else None,
             pause_until=pauses.until,
             owed_until=pauses.owed,
             host_down=run.hosts.gave_up(ticket.host),
-            free_retry=pauses.host_paused or run.free_retry(ticket, verdict),
+            free_retry=pauses.host_paused or run.blame.costs_nothing(ticket, verdict),
             spend=run.retry_budget.try_spend,
             price={
                 rung: run.config.price(rung)
@@ -273,7 +273,7 @@ class Settler:
     # --- what comes out --------------------------------------------------------
 
     def _next(self, request: Request, ticket: Ticket, decision: Decision) -> Request:
-        self.run.learner.goes_on(ticket.host, ticket.rung, decision.rung)
+        self.run.rungs.learner.goes_on(ticket.host, ticket.rung, decision.rung)
         retry = request.copy()
         clear_attempt(retry)
         if ticket.batch and retry.url != ticket.request_url:

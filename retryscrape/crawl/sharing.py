@@ -139,7 +139,7 @@ class Sharing:
         """Believe it."""
         rows = list(rows)
         self.run.hosts.restore(rows)
-        self.run.learner.restore(rows)
+        self.run.rungs.learner.restore(rows)
         self._hosts |= {row.host: row for row in rows}
         if self.run.scheduler is not None:
             for row in rows:

@@ -61,8 +61,8 @@ async def open_api(run: Run) -> None:
         return
     if run.books is None:
         why = "only rows of a ledger are bought (ManifestSpider, retryscrape_batch)"
-        run.without("api", why)
-        if not run.ladder.available:
+        run.rungs.without("api", why)
+        if not run.rungs.ladder.available:
             raise UsageProblem(f"Setting RETRYSCRAPE_LADDER: no rung can be used: {why}.")
         return
     # aiohttp is imported by those who buy, and by nobody else
