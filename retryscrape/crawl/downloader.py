@@ -23,6 +23,7 @@ from twisted.python.failure import Failure
 
 from retryscrape.crawl.chain import Chain
 from retryscrape.crawl.keys import API_SLOT, BROWSER_SLOT, SLOT, host_of, ticket_of
+from retryscrape.crawl.tasks import kept
 from retryscrape.crawl.telling import DirectSignals
 
 #: Pages that are bought: how many at once is the rung's own matter.
@@ -117,9 +118,7 @@ class RoomyDownloader(Downloader):
     def fetch(self, request: Request, spider: Any = None) -> Deferred[Any]:
         deferred: Deferred[Any] = Deferred()
         self.active.add(request)
-        task = asyncio.ensure_future(self._fetch(request, deferred))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        kept(self._fetch(request, deferred), self._tasks)
         return deferred
 
     async def _fetch(self, request: Request, deferred: Deferred[Any]) -> None:

@@ -20,6 +20,7 @@ from scrapy.spidermiddlewares.referer import RefererMiddleware
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from retryscrape.crawl.tasks import kept
 from retryscrape.crawl.telling import DirectSignals
 
 logger = logging.getLogger("retryscrape")
@@ -50,9 +51,7 @@ class LeanScraper(Scraper):
 
     def enqueue_scrape(self, result: Response | Failure, request: Request) -> Deferred[None]:
         done: Deferred[None] = Deferred()
-        task = asyncio.ensure_future(self._process(result, request, done))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        kept(self._process(result, request, done), self._tasks)
         return done
 
     async def _process(

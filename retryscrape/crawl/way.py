@@ -17,6 +17,7 @@ from scrapy.utils.log import logformatter_adapter
 
 from retryscrape.crawl.downloader import RoomyDownloader
 from retryscrape.crawl.scraper import LeanScraper
+from retryscrape.crawl.tasks import kept
 
 logger = logging.getLogger("scrapy.core.engine")
 
@@ -51,9 +52,7 @@ class Way:
             return False
         slot.add_request(request)
         self._downloader.active.add(request)
-        task = asyncio.ensure_future(self._go(request, slot))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        kept(self._go(request, slot), self._tasks)
         return True
 
     async def _go(self, request: Request, slot: Any) -> None:

@@ -10,6 +10,7 @@ from retryscrape.crawl.api.buying import Buyer
 from retryscrape.crawl.api.orders import Job, new_ref
 from retryscrape.crawl.api.reading import Reading
 from retryscrape.crawl.faults import ApiFault
+from retryscrape.crawl.tasks import kept
 from retryscrape.ledger.tasks import TaskRow
 from retryscrape.policy.outcomes import Outcome
 
@@ -56,9 +57,7 @@ class BatchBuyer(Buyer):
 
     def _send(self) -> None:
         chunk, self._waiting = self._waiting, []
-        task = asyncio.ensure_future(self._chunk([one for one in chunk if not one[1].done()]))
-        self._sending.add(task)
-        task.add_done_callback(self._sending.discard)
+        kept(self._chunk([one for one in chunk if not one[1].done()]), self._sending)
 
     async def _chunk(self, chunk: Sequence[Waiting]) -> None:
         """One batch, from its order to its end: that long it takes up a slot."""

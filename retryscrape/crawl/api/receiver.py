@@ -16,6 +16,7 @@ from retryscrape.crawl.api.orders import Orders
 from retryscrape.crawl.api.reading import Reading
 from retryscrape.crawl.faults import FetchError
 from retryscrape.crawl.runtime import Run, UsageProblem
+from retryscrape.crawl.tasks import kept
 from retryscrape.policy.api_hook import MOST, Event, event_of, genuine, secret_of
 from retryscrape.policy.api_provider import Hook, Provider
 
@@ -94,9 +95,7 @@ class Receiver:
             self._count("unreadable")
             return web.Response(status=400)
         found = _REF.search(request.path)
-        work = asyncio.ensure_future(self._remember(event, found[1] if found else ""))
-        self._works.add(work)
-        work.add_done_callback(self._works.discard)
+        kept(self._remember(event, found[1] if found else ""), self._works)
         return web.Response(status=202)
 
     async def _remember(self, event: Event, ref: str) -> None:
