@@ -68,7 +68,7 @@ def test_kill_9_at_any_moment_pays_for_nothing_twice(
     manifest = project.manifest("m.txt", urls)
     settings = {
         "RETRYSCRAPE_LADDER": "api",
-        "RETRYSCRAPE_API": declared(web, kind, poll=0.1, deadline=300, chunk=6),
+        "RETRYSCRAPE_API": declared(web, kind, poll=0.1, deadline=300, chunk=2),
     }
     killed = sum(_killed(rng, till, project, str(manifest), settings) for _ in range(KILLS))
     done = project.crawl(manifest, settings=settings)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledger_makers import attempt, failure, fill, parked, success
+from ledger_makers import NOW, attempt, failure, fill, parked, success
 from msgspec.structs import replace
 
 from retryscrape.ledger.merge import merge
-from retryscrape.ledger.records import Result
+from retryscrape.ledger.records import NewRow, Result
 from retryscrape.ledger.store import Ledger
 from retryscrape.policy.outcomes import ErrorClass, Kind, Outcome, Status
 
@@ -48,6 +48,23 @@ RESULTS = st.builds(
     job_id=small(st.sampled_from(["j1", "j2"])),
     fields=small(st.sampled_from([{"a": 1}, {"a": "1"}, {"b": None}])),
 )
+
+# What a failures feed may say of a row that was not asked for; people edit it, so any part of it.
+PRIORS: list[dict[str, object]] = [
+    {},
+    {"attempts": 1},
+    {"passes": 1},
+    {"cost": 2},
+    {"http_code": 403},
+    {"vendor": "akamai"},
+    {"reason": "parked: 429"},
+    {"rung": "browser"},
+    {"escalate": True},
+    {"not_before": NOW},
+    {"last_error_at": "2026-01-01T00:00:02Z"},
+    {"final_url": "http://h.test/2"},
+    {"job_id": "j0"},
+]
 
 
 @pytest.mark.parametrize(
@@ -127,3 +144,20 @@ def test_any_order_and_repetition_gives_the_same_ledger(
                     )
                 entries.append(ledger.entry("b", "http://h.test/1"))
     assert entries[0] == entries[1]
+
+
+@pytest.mark.parametrize("new", [success(attempts=1), failure(), parked()], ids=lambda r: r.status)
+def test_a_row_meets_its_first_result_by_the_same_rule(tmp_path: Path, new: Result) -> None:
+    """The ledger does not read rows of which nothing was heard; what a feed said was heard."""
+    rows = [
+        NewRow(url=f"http://h.test/{n}", line=n, host="h.test", prior={"status": "pending", **prior})
+        for n, prior in enumerate(PRIORS, start=1)
+    ]
+    with Ledger.open(str(tmp_path / "ledger.db")) as ledger:
+        ledger.open_batch("b", "m.txt", None, now=NOW)
+        ledger.add_rows("b", rows, manifest="m.txt", read_to=len(rows), job_id="j1", now=NOW)
+        before = [ledger.entry("b", row.url) for row in rows]
+        results = [replace(new, url=row.url, line=row.line) for row in rows]
+        ledger.write(results)
+        after = [ledger.entry("b", row.url) for row in rows]
+    assert after == [merge(*both) for both in zip(before, results, strict=True)]

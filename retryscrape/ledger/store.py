@@ -44,10 +44,12 @@ _NEW_ONLY = "ON CONFLICT (batch_id, url) DO NOTHING"
 _OF_THE_LINE = ("line", "host", "fields", "same_as")
 # A row that another process made a success since we looked stays one.
 _STAYS = " WHERE entries.status <> 'success' OR excluded.status = 'success'"
-# A row of which nothing was heard yet but its line: any result is more.
-_UNHEARD = (
-    " AND status = 'pending' AND attempts = 0 AND passes = 0 AND cost = 0 AND bytes = 0"
-    " AND not_before IS NULL"
+# A row of which nothing was heard yet but its line: any result is more. Every other column, for
+# a statement that does not name one leaves in it what is there (a failures feed may fill any).
+_UNHEARD = " AND status = 'pending'" + "".join(
+    f" AND {column.name} {'IS NULL' if column.nullable else '= 0'}"
+    for column in entries.c
+    if column.name not in LINE.columns
 )
 _COUNTERS = ("batch_id", "manifest", "lines", "urls", "duplicates", "rejected", "passes")
 _ONCE = "ON CONFLICT (batch_id, url, n, job_id) DO NOTHING"
