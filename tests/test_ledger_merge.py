@@ -150,7 +150,9 @@ def test_any_order_and_repetition_gives_the_same_ledger(
 def test_a_row_meets_its_first_result_by_the_same_rule(tmp_path: Path, new: Result) -> None:
     """The ledger does not read rows of which nothing was heard; what a feed said was heard."""
     rows = [
-        NewRow(url=f"http://h.test/{n}", line=n, host="h.test", prior={"status": "pending", **prior})
+        NewRow(
+            url=f"http://h.test/{n}", line=n, host="h.test", prior={"status": "pending", **prior}
+        )
         for n, prior in enumerate(PRIORS, start=1)
     ]
     with Ledger.open(str(tmp_path / "ledger.db")) as ledger:
