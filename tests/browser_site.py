@@ -97,6 +97,11 @@ PAGES = {
         status="401 Unauthorized",
         headers=[("WWW-Authenticate", "Basic realm=x"), ("X-Own", "1")],
     ),
+    "/to-json": Answer("<script>location.href = '/json'</script>"),
+    "/to-app": Answer("", status="302 Found", headers=[("Location", "intent://x#Intent;end")]),
+    "/fetches-file": Answer(TEXT + "<script>location.href = '/attachment'</script>"),
+    "/waits-for-script": Answer(TEXT + "<script src=/hang></script>" + TEXT),
+    "/never-seen": Answer("<script>location.reload()</script>", status="403 Forbidden"),
     "/reloads": Answer("<script>setTimeout(() => location.reload(), 50)</script>"),
     "/": Answer("<p>root</p>"),
 }
@@ -173,6 +178,12 @@ class Site:
             kind = "text/html" if seen.path == "/half" else "application/pdf"
             head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: 9999\r\n\r\n"
             writer.write(head.encode() + TEXT.encode())
+            return False
+        if seen.path == "/endless":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
+            for _ in range(3000):
+                writer.write(TEXT.encode())
+                await asyncio.sleep(0.001)
             return False
         if seen.path == "/reset":
             return False

@@ -43,7 +43,8 @@ class Bench:
         self.loop, self.site = loop, site
         checked = options.get("verify_tls", True)
         self.crawler = get_crawler(settings_dict={"DOWNLOAD_VERIFY_CERTIFICATES": checked})
-        own = BrowserOptions.from_settings(self.crawler.settings, waits=WAITS, **options)
+        options = {"waits": WAITS, **options}
+        own = BrowserOptions.from_settings(self.crawler.settings, **options)
         self.browser = Browser(self.crawler, own, challenged=challenged)
 
     def run(self, work: Any) -> Any:
@@ -301,6 +302,34 @@ def test_a_page_that_never_rests_is_taken_as_it_is(bench: Bench) -> None:
     assert bench.fetch("/reloads", timeout=20).status == 200
 
 
+QUICK = Waits(challenge=0.3, limit=0.3, hang=0.1, sparse=0.2)
+
+
+def test_a_page_that_is_gone_whenever_it_is_looked_at_ends_by_its_status(
+    loop: asyncio.AbstractEventLoop, site: Site
+) -> None:
+    bench = Bench(loop, site, waits=QUICK)
+    response = bench.fetch("/never-seen")
+    # cut off by a script that never comes, yet all of it was sent
+    waiting = bench.fetch("/waits-for-script")
+    bench.run(bench.browser.close())
+    assert response.status == 403
+    assert waiting.text.count("ordinary page") == 60
+
+
+def test_a_file_that_a_page_goes_on_to_is_bytes_unless_the_page_is_a_page(bench: Bench) -> None:
+    file, page = bench.fetch("/to-json"), bench.fetch("/fetches-file")
+    assert (file.url, file.body) == (bench.site.url + "/json", b'{"price": 1}')
+    assert (page.url, "ordinary page" in page.text) == (bench.site.url + "/fetches-file", True)
+
+
+def test_what_came_of_a_page_without_end_is_counted(bench: Bench) -> None:
+    request = bench.request("/endless")
+    fault = bench.fault(request, timeout=2.0)
+    assert fault.reason == "render_timeout"
+    assert request.meta[BYTES] == fault.bytes > 100_000
+
+
 def test_cancelling_closes_the_page_and_returns_at_once(bench: Bench) -> None:
     async def cancelled() -> float:
         work = asyncio.create_task(bench.go("/hang"))
@@ -548,8 +577,12 @@ def test_a_loop_that_never_rests_holds_no_page_up(
         request = Request(site.url + "/ok")
         how: dict[str, Any] = {"proxy": None, "host": "site", "escalated": False}
         response = await aside.fetch(request, **how, timeout=20.0)  # was over a minute
+        before = site.paths().count("/hang")
         gone = asyncio.create_task(aside.fetch(Request(site.url + "/hang"), **how, timeout=20.0))
-        await asyncio.sleep(0.2)
+        for _ in range(2000):
+            if site.paths().count("/hang") > before:
+                break
+            await asyncio.sleep(0.01)
         plain.cancel()
         await aside.close()
         with pytest.raises(FetchError, match="cancelled"):

@@ -25,10 +25,10 @@ from scrapy_playwright.page import PageMethod
 
 from retryscrape.crawl.browser import helper
 from retryscrape.crawl.browser.aside import Aside
-from retryscrape.crawl.browser.child import sendable
+from retryscrape.crawl.browser.child import Child, sendable
 from retryscrape.crawl.browser.link import Link
 from retryscrape.crawl.browser.options import BrowserOptions, BrowserProxy, Waits
-from retryscrape.crawl.browser.orders import calls_of, plain, setup_of
+from retryscrape.crawl.browser.orders import METHODS, calls_of, plain, setup_of
 from retryscrape.crawl.browser.processes import Process, processes, tree
 from retryscrape.crawl.faults import At, FetchError
 
@@ -189,6 +189,12 @@ def test_an_error_that_cannot_be_sent_comes_as_its_words() -> None:
     assert str(sendable(Strange(1, 2))) == "Strange: 1 and 2"
 
 
+def test_the_memory_that_rendering_takes_is_the_processs_too() -> None:
+    setup = setup_of(Settings(), BrowserOptions())
+    child = Child(link=None, setup=setup)  # type: ignore[arg-type]
+    assert os.getpid() in {process.pid for process in child._browser._memory()}
+
+
 def test_messages_arrive_whole_and_an_end_is_an_end(loop: asyncio.AbstractEventLoop) -> None:
     headers = {"Content-Type": "text/html", "X": ["1", "2"]}
     page = HtmlResponse("http://x/", 404, headers, b"\xe9" * 3_000_000, encoding="latin-1")
@@ -294,6 +300,19 @@ def test_a_killed_process_fails_its_pages_and_the_next_page_starts_another(
     assert (response.status, gone) == (200, True)
 
 
+def test_one_that_is_killed_before_it_takes_orders_is_started_anew(own_bench: Bench) -> None:
+    async def killed() -> Any:
+        works = [asyncio.create_task(own_bench.go("/ok")) for _ in range(2)]
+        assert await own_bench.until(lambda: own_bench.aside._apart._helper is not None)
+        first = own_bench.aside._apart._helper.process
+        first.kill()
+        responses = await asyncio.gather(*works)
+        return first.pid, [response.status for response in responses]
+
+    first, statuses = own_bench.run(killed())
+    assert (statuses, own_bench.child.pid != first) == ([200, 200], True)
+
+
 def test_a_process_that_hangs_is_given_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     async def stopped() -> tuple[str, bool]:
         await bench.go("/ok")
@@ -385,13 +404,28 @@ def test_a_browser_that_cannot_start_is_told_by_the_process(
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
     bench = Bench(loop, site, PLAYWRIGHT_LAUNCH_OPTIONS={"executable_path": str(broken)})
+    caplog.set_level(logging.INFO)
     with pytest.raises(FetchError) as caught:
         bench.run(bench.go("/ok"))
     bench.run(bench.aside.close())
     sentence = f"The browser {broken} could not be started: it ended at once."
     assert (caught.value.reason, caught.value.detail) == ("unavailable", sentence)
-    (record,) = [r for r in caplog.records if sentence in r.getMessage()]
-    assert (record.name, record.levelno) == ("retryscrape.crawl.browser.engine", logging.ERROR)
+    # and its own log lines are the crawl's: once, without a second name in front
+    said = [r.getMessage() for r in caplog.records if r.name == "scrapy-playwright"]
+    assert set(said) == {"Launching browser chromium"}
+
+
+def test_a_page_that_waits_for_the_process_to_start_is_not_lost_to_the_thread(
+    own_bench: Bench,
+) -> None:
+    async def look(page: Any) -> None:
+        pass
+
+    async def scene() -> Any:
+        pages = [own_bench.go("/ok"), own_bench.go("/ok", {METHODS: [PageMethod(look)]})]
+        return [response.status for response in await asyncio.gather(*pages)]
+
+    assert own_bench.run(scene()) == [200, 200]
 
 
 def test_code_of_the_users_is_run_here_and_takes_the_browser_with_it(own_bench: Bench) -> None:

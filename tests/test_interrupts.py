@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 from scrapy.settings import Settings
+from scrapy.utils.test import get_crawler
 
 from retryscrape.command import LedgerCommand
+from retryscrape.crawl import session
 from retryscrape.crawl.passes import Interrupted, Pass, Runner
 from retryscrape.ledger.split import Helper
 
@@ -33,6 +35,18 @@ def test_a_signal_before_its_pass_has_begun_reaches_the_pass(monkeypatch) -> Non
         code = runner.run(Pass(spider="pages", arguments={}, settings=()), seconds=60)
     assert code == -signal.SIGTERM
     assert time.monotonic() - began < 30
+
+
+def test_a_signal_while_the_run_is_closed_leaves_its_last_words_for_the_end(monkeypatch) -> None:
+    said = []
+    monkeypatch.setattr(session, "summary", lambda run: [said.append(run)])
+    closing = session.Session(get_crawler())
+    closing.run.books = closing  # type: ignore[assignment]
+    closing._closed = True  # on its thread it goes on
+    closing.stopped()
+    assert said == []
+    closing._last_resort()
+    assert said == [closing.run]
 
 
 def test_the_second_process_of_a_check_leaves_ctrl_c_to_the_first(

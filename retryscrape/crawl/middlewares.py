@@ -190,8 +190,8 @@ class AttemptMiddleware(_Middleware):
         # one that never left for want of an exit has no proxy, and is the exits' fault all the same
         kept_back = self.run.pool is not None and not ticket.started
         proxied = kept_back or bool(request.meta.get("proxy"))
-        if is_unavailable(exception, ticket):
-            settled = self.settler.without_browser(request, str(exception))
+        if (why := no_browser(exception, ticket)) is not None:
+            settled = self.settler.without_browser(request, why)
         else:
             verdict = verdict_of(exception, proxied=proxied)
             settled = self.settler.settle(request, verdict, size=request.meta.get(BYTES, 0))
@@ -249,10 +249,11 @@ class AttemptMiddleware(_Middleware):
         return request.copy() if len(request.meta[SIDE]) < tries else None
 
 
-def is_unavailable(exception: Exception, ticket: Ticket) -> bool:
-    """Whether there is no browser to render with."""
-    rendering = ticket.rung.startswith("browser")
-    return rendering and isinstance(exception, FetchError) and exception.reason == "unavailable"
+def no_browser(exception: Exception, ticket: Ticket) -> str | None:
+    """Why there is no browser to render with, where that is what went wrong."""
+    if not ticket.rung.startswith("browser") or not isinstance(exception, FetchError):
+        return None
+    return exception.detail if exception.reason == "unavailable" else None
 
 
 def _carry_out(

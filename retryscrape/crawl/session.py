@@ -47,7 +47,7 @@ class Session:
         self.status = RunStatus(self.run)
         self._keeping: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._closed = self._listening = False
+        self._closed = self._over = self._listening = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Session:
@@ -164,9 +164,15 @@ class Session:
             return
         self._end(ending(run, reason) if run.books is not None else run.exit_code or 0)
         self.status.end(reason)
+        self._over = True
 
     def stopped(self) -> None:
-        """After Scrapy's own last words: the summary is the last thing in the log."""
+        """After Scrapy's own last words: the summary is the last thing in the log. A signal while
+        the run was being closed has Scrapy say this too early: then it is said at the exit."""
+        if self._over or self.run.books is None or self.status.refusal is not None:
+            self._say()
+
+    def _say(self) -> None:
         atexit.unregister(self._last_resort)
         atexit.unregister(self.stopped)
         if self.status.refusal is not None:
@@ -179,7 +185,7 @@ class Session:
         """A second Ctrl-C or cancel: Scrapy tells nobody, and the process still ends in order."""
         if not self._closed:
             self._close("killed")
-        self.stopped()
+        self._say()
 
     def _end(self, code: int) -> None:
         self.run.exit_code = code

@@ -15,6 +15,7 @@ from retryscrape.crawl.browser.helper import Helper
 from retryscrape.crawl.browser.orders import (
     Answer,
     Call,
+    Order,
     Setup,
     methods_of,
     order_of,
@@ -48,6 +49,9 @@ class Apart:
         self._stats = stats
         self._helper: Helper | None = None
         self._starting = asyncio.Lock()
+        self._pages = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._numbers = itertools.count()
         self._closed = False
         #: what rendered pages say they are, as the last one told
@@ -55,15 +59,20 @@ class Apart:
 
     async def fetch(self, request: Request, calls: list[Call], **how: Any) -> Response:
         """Render a request, as ``Browser.fetch`` does; ``calls`` are its page's methods."""
-        helper = await self._running()
-        answer = await helper.render(order_of(next(self._numbers), request, calls, **how))
+        self._pages += 1
+        self._idle.clear()
+        try:
+            answer = await self._answer(order_of(next(self._numbers), request, calls, **how))
+        finally:
+            self._pages -= 1
+            if not self._pages:
+                self._idle.set()
         self.user_agent = answer.user_agent
         return taken(answer, request)
 
     async def retire(self) -> None:
-        """Close once what is under way has ended."""
-        while self._helper is not None and (pages := self._helper.under_way):
-            await asyncio.wait(pages)
+        """Close once what is under way has ended, and what still waits for the process's start."""
+        await self._idle.wait()
         await self.close()
 
     async def close(self) -> None:
@@ -72,6 +81,15 @@ class Apart:
         async with self._starting:
             if self._helper is not None:
                 await self._helper.close()
+
+    async def _answer(self, order: Order) -> Answer:
+        """A process that dies before it takes orders may have been killed: the next one tells."""
+        try:
+            return await (await self._running()).render(order)
+        except FetchError as error:
+            if error.reason != "unavailable" or self._closed:
+                raise
+        return await (await self._running()).render(order)
 
     async def _running(self) -> Helper:
         async with self._starting:

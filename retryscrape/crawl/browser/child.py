@@ -24,8 +24,11 @@ from scrapy.http import Response
 from retryscrape.crawl.browser.handler import Browser
 from retryscrape.crawl.browser.link import Link
 from retryscrape.crawl.browser.orders import Cancel, Order, Ready, Setup, answer_of
+from retryscrape.crawl.browser.processes import below
 from retryscrape.crawl.browser.reports import Lines, Tally
 from retryscrape.crawl.faults import FetchError
+
+logger = logging.getLogger(__name__)
 
 #: Seconds for everything to end; nobody may be left who would kill what hangs.
 END_SECONDS = 15.0
@@ -40,7 +43,7 @@ class Child:
         self._link = link
         self._tally = Tally()
         crawler: Any = SimpleNamespace(settings=setup.settings(), stats=self._tally)
-        self._browser = Browser(crawler, setup.options)
+        self._browser = Browser(crawler, setup.options, memory=below)
         self._pages: dict[int, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
@@ -107,8 +110,9 @@ async def serve(number: int) -> None:
     if setup.path is not None:
         os.environ["PYTHONPATH"] = setup.path
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_unheard)
     lines = Lines(lambda line: loop.call_soon_threadsafe(link.send, line))
-    logging.basicConfig(level=logging.NOTSET, handlers=[lines])
+    logging.basicConfig(level=logging.NOTSET, handlers=[lines], format="%(message)s")
     logging.captureWarnings(True)
     try:
         await Child(link, setup).run()
@@ -116,6 +120,15 @@ async def serve(number: int) -> None:
         await asyncio.sleep(0)  # lines that are on their way
         logging.root.removeHandler(lines)
         await link.close()
+
+
+def _unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What goes wrong where nobody waits for it. A driver that is killed leaves some of it behind;
+    the pages that it had tell of that."""
+    if "never retrieved" in context["message"]:
+        logger.debug("%s: %r", context["message"], context.get("exception"))
+    else:
+        loop.default_exception_handler(context)
 
 
 def _stay(*_: object) -> None:

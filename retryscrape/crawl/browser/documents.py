@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 from msgspec import Struct, field
 from scrapy import Request
@@ -46,6 +47,12 @@ class Document(Struct):
     @property
     def redirect(self) -> bool:
         return self.status in (301, 302, 303, 307, 308) and bool(self.header("location"))
+
+    @property
+    def leaves_the_web(self) -> bool:
+        """Whether it redirects to what no browser fetches."""
+        scheme = urlsplit(urljoin(self.url, self.header("location"))).scheme
+        return self.redirect and scheme not in ("http", "https")
 
     @property
     def rendered(self) -> bool | None:

@@ -11,6 +11,7 @@ import os
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,8 +31,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Launches in a row that may fail before the run renders no more.
+#: Launches in a row that may fail before the run renders no more: one alone may have been killed
+#: for want of memory.
 FAILED_LAUNCHES = 3
+#: Seconds of one that took too long to be tried again, for a driver that hangs, between two.
+LAUNCH_SECONDS, HUNG_SECONDS, _BETWEEN = 10.0, 40.0, 0.2
 #: Seconds that closing a browser, and then the driver, may take before they are killed.
 CLOSE_SECONDS = 3.0
 #: Seconds that the pages of a browser that went away have to fail by themselves.
@@ -46,6 +50,9 @@ ARGS = (
     "--dns-prefetch-disable",
     "--disable-site-isolation-trials",
 )
+#: Playwright's own switches that we do without: they take from Chromium what it does against
+#: pages that jump or open windows without end (two of them held up, and then ended, all others).
+DROPPED_ARGS = ("--disable-ipc-flooding-protection", "--disable-popup-blocking")
 
 
 class Session(Struct, eq=False):
@@ -119,7 +126,7 @@ class Engine:
     async def session(self) -> Session:
         """The browser for the next page, counted; raises FetchError ``unavailable``."""
         if sentence := self.unavailable():
-            raise self._refuse(sentence)
+            raise _refusal(sentence)
         if (current := self._current) and (not current.alive or current.pages >= self._recycle):
             current.retired = True
             self._current = None
@@ -168,13 +175,18 @@ class Engine:
             self._current = task.result()
 
     async def _launch(self) -> Session:
-        from playwright.async_api import Error
-
-        try:
-            browser = await self._browser()
-        except (Error, OSError, TypeError) as error:
-            self._failed += 1
-            raise self._refuse(launch_sentence(error, executable(self._settings))) from None
+        began = time.monotonic()
+        while True:
+            try:
+                browser = await self._browser()
+                break
+            except Exception as error:  # a driver that is killed raises one of no class of its own
+                self._failed += 1
+                self._sentence = launch_sentence(error, executable(self._settings))
+                late = time.monotonic() - began > LAUNCH_SECONDS
+                if late or self._failed >= FAILED_LAUNCHES:
+                    raise _refusal(self._sentence) from None
+            await asyncio.sleep(_BETWEEN)
         self._failed = 0
         self._sentence = None
         self.launches += 1
@@ -185,18 +197,19 @@ class Engine:
         return session
 
     async def _browser(self) -> PlaywrightBrowser:
-        from playwright.async_api import Error
-
-        if self._provider is not None:
-            try:
+        """Started by the driver, which is started first if there is none. Neither is waited for
+        without end: Playwright's own time-out is the driver's, and that may hang."""
+        own = self._settings.getdict("PLAYWRIGHT_LAUNCH_OPTIONS").get("timeout") or 0
+        try:
+            async with asyncio.timeout(max(HUNG_SECONDS, own / 1000 + LAUNCH_SECONDS)):
+                if self._provider is None:
+                    await self._start_driver()
                 browser: PlaywrightBrowser = await self._provider.launch_browser()
                 return browser
-            except Error:
-                # the driver itself may be gone; a new one tells
-                await self._stop_driver()
-        await self._start_driver()
-        browser = await self._provider.launch_browser()
-        return browser
+        except Exception:
+            kill(self.processes())
+            await self._stop_driver()  # it may be what is broken
+            raise
 
     async def _start_driver(self) -> None:
         from scrapy.utils.misc import load_object
@@ -207,9 +220,11 @@ class Engine:
         name = self._settings.get("PLAYWRIGHT_BROWSER_PROVIDER") or DEFAULT_BROWSER_PROVIDER
         provider = load_object(name)(config)
         before = drivers()
-        with own_session():
-            await provider.start()
-        self._roots |= drivers() - before
+        try:
+            with own_session():
+                await provider.start()
+        finally:
+            self._roots |= drivers() - before
         self._provider = provider
 
     async def _stop_driver(self) -> None:
@@ -218,11 +233,9 @@ class Engine:
             _read(_driver_error(self._provider))
             self._provider = None
 
-    def _refuse(self, sentence: str) -> FetchError:
-        if sentence != self._sentence:
-            self._sentence = sentence
-            logger.error("%s The plain rung goes on.", sentence)
-        return FetchError("unavailable", At.TARGET, detail=sentence)
+
+def _refusal(sentence: str) -> FetchError:
+    return FetchError("unavailable", At.TARGET, detail=sentence)
 
 
 def launch_options(settings: BaseSettings) -> dict[str, Any]:
@@ -233,6 +246,7 @@ def launch_options(settings: BaseSettings) -> dict[str, Any]:
         options["executable_path"] = path
     for name in ("handle_sigint", "handle_sigterm", "handle_sighup"):
         options.setdefault(name, False)
+    options.setdefault("ignore_default_args", list(DROPPED_ARGS))
     args = list(options.get("args") or ())
     # Playwright's own switch drops the first connection to each host, and makes another
     unchecked = () if verify_tls(settings) else ("--ignore-certificate-errors",)

@@ -59,5 +59,7 @@ def launch_sentence(error: Exception, path: str | None) -> str:
     """One sentence on a browser (or driver) that could not be started."""
     text = str(error)
     first = " ".join(text.split("\n", 1)[0].split())[:_TEXT]
+    if isinstance(error, TimeoutError):
+        text = "Timeout"
     why = next((hint for mark, hint in _HINTS if mark in text), first)
     return f"The browser {path or 'of Playwright'} could not be started: {why}."

@@ -26,7 +26,7 @@ from retryscrape.crawl.browser.errors import playwright_fault
 from retryscrape.crawl.browser.looking import Tab, same_document
 from retryscrape.crawl.browser.options import BrowserOptions, BrowserProxy
 from retryscrape.crawl.browser.places import Place, Places, proxy_kwargs
-from retryscrape.crawl.browser.processes import pss
+from retryscrape.crawl.browser.processes import Process, pss
 from retryscrape.crawl.browser.render import Job, render
 from retryscrape.crawl.faults import At, FetchError
 from retryscrape.crawl.keys import BYTES, COOKIES
@@ -69,12 +69,16 @@ class Browser:
         options: BrowserOptions,
         *,
         challenged: Callable[[Page], Kind | None] = challenged,
+        memory: Callable[[], list[Process]] | None = None,
     ) -> None:
+        """``memory`` gives the processes that are there for rendering, if they are more than
+        the driver and all below it."""
         self._stats = crawler.stats
         self._options = options
         self._challenged = challenged
         self._engine = Engine(crawler.settings, recycle=options.recycle)
         self._session: Session | None = None
+        self._memory = memory or self._engine.processes
         self._places = Places(options, self._engine, crawler.stats)
         self._contexts: Contexts[Place, Tab] = Contexts(
             slots=options.slots,
@@ -273,7 +277,7 @@ class Browser:
 
     def _sample(self) -> None:
         began = time.monotonic()
-        size = pss(self._engine.processes()) / 1e6
+        size = pss(self._memory()) / 1e6
         if size:
             self._stats.set_value("retryscrape/browser/memory_mb", round(size))
             self._stats.max_value("retryscrape/browser/memory_mb_max", round(size))

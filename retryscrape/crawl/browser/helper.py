@@ -58,11 +58,6 @@ class Helper:
         link.send(setup)
         return cls(process, link, stats)
 
-    @property
-    def under_way(self) -> set[asyncio.Future[Answer]]:
-        """Pages that have not ended."""
-        return {page for page in self._pages.values() if not page.done()}
-
     async def render(self, order: Order) -> Answer:
         """Have a page rendered. Raises FetchError if the process goes away; what cancels this
         cancels the page."""
@@ -80,7 +75,6 @@ class Helper:
             self._link.send(Cancel(order.id))
             raise
         finally:
-            page.cancel()  # or ``retire`` would wait for it
             del self._pages[order.id]
 
     async def close(self) -> None:
@@ -100,8 +94,9 @@ class Helper:
         finally:
             self.gone = True
             code = await asyncio.to_thread(self._reap)
-            for page in self.under_way:
-                page.set_exception(self._fault(code))
+            for page in self._pages.values():
+                if not page.done():
+                    page.set_exception(self._fault(code))
             await self._link.close()
 
     def _take(self, message: object) -> None:

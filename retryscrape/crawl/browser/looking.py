@@ -82,7 +82,8 @@ async def look(tab: Tab, document: Document, options: BrowserOptions) -> Look:
 
 
 async def glance(tab: Tab) -> Look:
-    """The page as it is now. Raises FetchError for one that is still being loaded."""
+    """The page as it is now; one that waits for a script of somebody else's as it was sent.
+    Raises FetchError for one that is still being loaded."""
     try:
         for _ in range(_GLANCES):
             value = await evaluate(tab, waits.GLANCE, None)
@@ -91,6 +92,11 @@ async def glance(tab: Tab) -> Look:
             await asyncio.sleep(_BETWEEN)
     except Broken:
         raise FetchError("render_timeout", detail="the page cannot be looked at") from None
+    document = tab.wire.shown
+    if document is not None and tab.wire.whole(document):
+        with suppress(Exception):
+            html = (await _sent(tab, document)).decode("utf-8", "replace")
+            return Look(html=html, url=document.url)
     raise FetchError("render_timeout", detail="the page never stopped loading")
 
 
@@ -136,12 +142,16 @@ async def as_sent(tab: Tab, document: Document, look: Look) -> bytes | None:
     if not _BARE.match(look.html):
         return None
     with suppress(Exception):
-        sent = await tab.wire.session.send("Network.getResponseBody", {"requestId": document.id})
-        body = base64.b64decode(sent["body"]) if sent["base64Encoded"] else sent["body"].encode()
+        body = await _sent(tab, document)
         if body.strip():
             json.loads(body)
-        return bytes(body)
+        return body
     return None
+
+
+async def _sent(tab: Tab, document: Document) -> bytes:
+    sent = await tab.wire.session.send("Network.getResponseBody", {"requestId": document.id})
+    return base64.b64decode(sent["body"]) if sent["base64Encoded"] else sent["body"].encode()
 
 
 async def evaluate(tab: Tab, script: str, argument: Any) -> Any:
@@ -159,6 +169,8 @@ async def evaluate(tab: Tab, script: str, argument: Any) -> Any:
     except Error as error:
         if "navigated" in error.message or "context" in error.message.lower():
             raise Navigated from None
+        if "Promise was collected" in error.message:  # no timer of it is left
+            raise Broken from None
         raise
     if "exceptionDetails" in answer:
         raise Broken

@@ -69,6 +69,12 @@ def tree(roots: Iterable[Process]) -> list[Process]:
     return found
 
 
+def below() -> list[Process]:
+    """This process and all below it."""
+    me = processes().get(os.getpid())
+    return tree({me} if me else ())
+
+
 def kill(group: Iterable[Process]) -> int:
     """End what is still there of the given processes; returns how many had to be."""
     ended = 0

@@ -58,13 +58,14 @@ async def render(
     error = await _go(tab, job)
     if error and (answer := _answer(tab, error)):
         return answer
-    shown = await _settled(tab, options, challenged)
+    document, shown = await _settled(tab, options, challenged)
     if shown is not None and await _page_methods(tab, job):
-        shown = await _settled(tab, options, challenged)
+        document, shown = await _settled(tab, options, challenged)
     if shown is not None and job.escalated:
         await _more(tab, options)
-        shown = await _settled(tab, options, challenged)
-    document, redirects = await _committed(tab), list(tab.wire.redirects)
+        document, shown = await _settled(tab, options, challenged)
+    tab.wire.check(document)
+    redirects = list(tab.wire.redirects)
     if shown is None:
         return Rendered(document, document.url, redirects=redirects)
     document.body = await as_sent(tab, document, shown)
@@ -92,8 +93,7 @@ def _answer(tab: Tab, error: str) -> Rendered | None:
     Raises FetchError where it brought nothing.
     """
     wire, name = tab.wire, neterrors.name_of(error)
-    if wire.too_large:
-        raise FetchError("too_large", At.TARGET, detail="the document is over DOWNLOAD_MAXSIZE")
+    wire.check()
     hops = list(wire.redirects)
     if name == neterrors.TOO_MANY_REDIRECTS and hops:
         hops[-1].body = b""
@@ -108,27 +108,35 @@ def _answer(tab: Tab, error: str) -> Rendered | None:
         return Rendered(last, last.url, redirects=hops)
     if name == neterrors.ABORTED and wire.navigating:
         return None
+    if name == neterrors.ABORTED and hops and hops[-1].leaves_the_web:
+        raise FetchError("scheme", At.TARGET, detail="a redirect to another scheme")
     raise neterrors.fault_of(error)
 
 
 async def _settled(
     tab: Tab, options: BrowserOptions, challenged: Callable[[Page], Kind | None]
-) -> Look | None:
-    """The page at rest, its challenge cleared or given up; None if it became no page."""
+) -> tuple[Document, Look | None]:
+    """The page at rest, its challenge cleared or given up; no look if it became no page."""
     loop = asyncio.get_running_loop()
     start = loop.time()
+    seen: tuple[Document, Look] | None = None
     while True:
         document = await _committed(tab)
         if document.body is not None:
-            return None
+            return await _above(tab, document, options, challenged)
+        restless = loop.time() - start - options.waits.challenge
+        if restless > options.waits.limit:
+            return seen or (document, _never_seen(document))
         try:
-            restless = loop.time() - start > options.waits.challenge
-            shown = await (glance(tab) if restless else look(tab, document, options))
+            shown = await (glance(tab) if restless > 0 else look(tab, document, options))
         except Navigated:
             await asyncio.sleep(_PAUSE)
             continue
+        seen = document, shown
         if tab.wire.navigating and await moved(tab, document, _SOON):
             continue
+        if tab.wire.final is not document:
+            continue  # what was seen is of the one before
         kind = challenged(page_of(document, shown.url, shown.html))
         bear = waits.patience(
             options.waits,
@@ -139,7 +147,29 @@ async def _settled(
         )
         left = bear - (loop.time() - start)
         if left <= 0 or not await cleared(tab, document, left):
-            return shown
+            return document, shown
+
+
+async def _above(
+    tab: Tab, file: Document, options: BrowserOptions, challenged: Callable[[Page], Kind | None]
+) -> tuple[Document, Look | None]:
+    """A file that is there instead of a page; the page where a good one had it fetched."""
+    page = tab.wire.shown
+    if page is None or not 200 <= page.status < 300:
+        return file, None
+    with suppress(Navigated):
+        shown = await look(tab, page, options)
+        kind = challenged(page_of(page, shown.url, shown.html))
+        if tab.wire.shown is page and kind is None and shown.text >= options.enough_text:
+            return page, shown
+    return file, None
+
+
+def _never_seen(document: Document) -> Look:
+    """Of a page that went elsewhere whenever it was looked at: an error's status says enough."""
+    if document.status < 400:
+        raise FetchError("render_timeout", detail="the page never came to rest")
+    return Look(html="", url=document.url)
 
 
 async def _committed(tab: Tab) -> Document:
@@ -147,12 +177,10 @@ async def _committed(tab: Tab) -> Document:
     deadline = asyncio.get_running_loop().time() + _SOON
     while True:
         wire = tab.wire
-        if wire.too_large:
-            raise FetchError("too_large", At.TARGET, detail="the document is over DOWNLOAD_MAXSIZE")
+        wire.check()
         final = wire.final
         if final is not None:
-            if final.id in wire.failures and final.body is None:
-                raise neterrors.fault_of(wire.failures[final.id])
+            wire.check(final)
             return final
         left = deadline - asyncio.get_running_loop().time()
         if left <= 0:

@@ -15,6 +15,8 @@ from msgspec import Struct
 
 from retryscrape.crawl.browser.documents import Document
 from retryscrape.crawl.browser.gate import Gate, Override
+from retryscrape.crawl.browser.neterrors import fault_of
+from retryscrape.crawl.faults import At, FetchError
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 SCRIPTED = frozenset({"XHR", "Fetch", "Script"})
 #: Bytes of a request's first line but for its URL; of CONNECT and the TLS handshake of a new
 #: connection (measured at a proxy; Chromium tells only which connection was used); of the TLS
-#: records around a request and its answer.
-_LINE, _HANDSHAKE, _RECORDS = 17, 3320, 44
+#: records around a request and its answer. How many times smaller a packed page is.
+_LINE, _HANDSHAKE, _RECORDS, _PACKED = 17, 3320, 44, 4
 
 
 class _Flight(Struct):
@@ -35,6 +37,12 @@ class _Flight(Struct):
     decoded: int = 0
     received: int = 0
     counted: int = 0
+    packed: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that came so far. Of a document Chromium tells only at its end how many."""
+        return max(self.received, self.decoded // _PACKED if self.packed else self.decoded)
 
 
 class Wire:
@@ -128,9 +136,23 @@ class Wire:
     def final(self) -> Document | None:
         """The document that the tab shows, or the last that was no page."""
         last = self.documents[-1] if self.documents else None
-        if last is not None and last.body is not None:
-            return last
+        return last if last is not None and last.body is not None else self.shown
+
+    @property
+    def shown(self) -> Document | None:
+        """The document that the tab shows."""
         return next((d for d in reversed(self.documents) if d.id == self.committed), None)
+
+    def check(self, document: Document | None = None) -> None:
+        """Raises FetchError if something came that was too large, or the document broke off."""
+        if self.too_large:
+            raise FetchError("too_large", At.TARGET, detail="the document is over DOWNLOAD_MAXSIZE")
+        if document is not None and document.body is None and document.id in self.failures:
+            raise fault_of(self.failures[document.id])
+
+    def whole(self, document: Document) -> bool:
+        """Whether all of a document has come."""
+        return document.id not in self._flights and document.id not in self.failures
 
     @property
     def navigating(self) -> bool:
@@ -177,8 +199,8 @@ class Wire:
     def take_bytes(self) -> int:
         """Bytes received and sent since the last call."""
         for flight in self._flights.values():
-            self._bytes += flight.received - flight.counted
-            flight.counted = flight.received
+            self._bytes += flight.size - flight.counted
+            flight.counted = flight.size
         total, self._bytes = self._bytes, 0
         return total
 
@@ -219,6 +241,7 @@ class Wire:
         response = event["response"]
         if flight := self._flights.get(event["requestId"]):
             flight.received += int(response.get("encodedDataLength") or 0)
+            flight.packed = any(n.lower() == "content-encoding" for n in response["headers"])
         if response["url"].startswith("https:"):
             self._bytes += self._sealing(int(response.get("connectionId") or 0))
 
@@ -247,7 +270,7 @@ class Wire:
 
     def _failed(self, event: dict[str, Any]) -> None:
         if flight := self._flights.pop(event["requestId"], None):
-            self._bytes += flight.received - flight.counted
+            self._bytes += flight.size - flight.counted
             if "BLOCKED" in event.get("errorText", ""):
                 self._bytes -= flight.line
             # cancelled: the page itself went elsewhere while it still loaded
