@@ -47,7 +47,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "LEDGER",
         None,
-        values.optional(values.text),
+        values.optional(values.database),
         "database URL of the ledger; SQLite in OUT if unset",
     ),
     Setting(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +134,8 @@ def cost(value: Any) -> dict[str, float]:
     """Prices over the defaults, in price units per attempt."""
     prices: dict[str, float] = {"http": 2.0, "browser": 5.0}
     for rung, price in mapping(value).items():
+        if rung.split(":")[0] not in RUNGS:
+            raise ValueError(f"has a price for {rung!r}, and there are only {', '.join(RUNGS)}")
         try:
             prices[rung] = number()(price)
         except ValueError as error:
@@ -221,6 +224,22 @@ def _imported(path: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError):
         raise ValueError("must be a dict, or say where one is: package.module.NAME") from None
+
+
+#: What a ledger's URL begins with; a driver's name may follow after a plus.
+_DATABASES = frozenset({"sqlite", "postgres", "postgresql"})
+_ANY_URL = re.compile(r"([A-Za-z][A-Za-z0-9]+)(?:\+[A-Za-z0-9]+)?:")
+
+
+def database(value: Any) -> str:
+    """A database URL, or the path of an SQLite file. ``postgresql:user:password@host`` is no
+    path: a file of that name would hold the ledger, and show the password."""
+    address = text(value)
+    found = _ANY_URL.match(address)
+    known = found is not None and found[1].lower() in _DATABASES and "://" in address
+    if not known and (found is not None or "@" in address):
+        raise ValueError("must be sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME")
+    return address
 
 
 def web_address(value: Any) -> str:

@@ -54,6 +54,7 @@ BLOCKED: tuple[Row, ...] = (
     ("3 rendered", 200, {}, page("x", '<h1 data-translate="block_headline">Sorry</h1>'), "blocked", "cloudflare"),
     ("6 edgesuite", 403, {}, page("x", "https://errors.edgesuite.net/18.2d.15.a4"), "blocked", "akamai"),
     ("6 reference", 403, {}, page("x", "Reference #18.2d351ab8.1557333295.a4e16ab"), "blocked", "akamai"),
+    ("6 in German", 403, {}, page("Zugriff verweigert", "Referenz&#32;&#35;18&#46;2d351ab8&#46;1557333295&#46;a4e16ab"), "blocked", "akamai"),
     ("6 rendered", 200, {}, page("Access Denied", "Reference&#32;&#35;18&#46;2d3&#46;155&#46;a4"), "blocked", "akamai"),
     ("6 header", 403, {"x-reference-error": "18.2d.15.a4"}, "", "blocked", "akamai"),
     ("7 container", 200, {}, page("x", "<div id='sec-if-cpt-container'></div>"), "blocked", "akamai"),

@@ -71,6 +71,11 @@ def test_interim_answers_are_passed_over():
     assert (read.status, read.body, len(read.headers)) == (404, b"ok", 1)
 
 
+def test_a_flood_of_interim_answers_is_bad():
+    """A thousand of them in one piece must not be a thousand calls deep."""
+    assert answer(b"HTTP/1.1 100 Continue\r\n\r\n" * 5_000, head=b"").bad
+
+
 @pytest.mark.parametrize("status", [b"204", b"304"])
 def test_answers_that_have_no_body_are_done_at_their_head(status: bytes):
     head = b"HTTP/1.1 %b X\r\nContent-Length: 5\r\n\r\n" % status

@@ -195,3 +195,22 @@ def test_each_retry_takes_a_new_connection_to_a_gateway(
     manifest = project.manifest("m.txt", [web.url("/status/500", host="shop.test")])
     project.crawl(manifest, settings={"RETRYSCRAPE_PROXIES": str(proxies_file("gateway"))})
     assert len({one["client"] for one in web.requests(host="shop.test")}) == 3
+
+
+def test_what_an_exit_takes_counts_before_the_attempt_leaves(web: Any, project: Project) -> None:
+    """The budget of a URL, too: its first attempt may be more than it has."""
+    proxies = project.folder / "proxies.txt"
+    proxies.write_text(f"{web.proxy('good1')} tier=fine cost=9\n")
+    urls = ["http://shaky.test/status/500/1"]
+    settings = {"RETRYSCRAPE_PROXIES": str(proxies), "RETRYSCRAPE_RUN_BUDGET": "500,dear=1GB"}
+    done = project.crawl(project.manifest("m.txt", urls), settings=settings)
+    rows = "SELECT outcome, error_class, http_code, reason, attempts, cost FROM entries"
+    assert project.sql(rows) == [("over_budget", "retryable", 500, "status 500", 1, 11.0)], done.err
+    assert "limits the tier 'dear', and no proxy is of it" in done.err
+
+    tight = {**settings, "RETRYSCRAPE_URL_BUDGET": "10"}
+    project.crawl(project.manifest("n.txt", urls), settings=tight)
+    reason = "an attempt costs 11 price units, and 10 of RETRYSCRAPE_URL_BUDGET are left"
+    assert project.sql(f"{rows} WHERE batch_id = 'n'") == [
+        ("over_budget", "retryable", None, reason, 0, 0.0)
+    ]

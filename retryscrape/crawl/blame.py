@@ -5,6 +5,7 @@ Whose fault a fault is is the policy's to say (attribution.py, exits.py).
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from scrapy import Request
@@ -19,8 +20,13 @@ from retryscrape.policy.ticket import Past, Ticket
 if TYPE_CHECKING:
     from retryscrape.crawl.runtime import Run
 
+logger = logging.getLogger("retryscrape")
+
 #: What an exit's own fault looks like to the pool: a rung may have lost its last one.
-_EXIT_FAULTS = frozenset({Signal.DEAD, Signal.AUTH})
+_EXIT_FAULTS = frozenset({Signal.DEAD, Signal.AUTH, Signal.REJECTED})
+
+#: Exits whose rejected credentials are said one by one; the summary counts them all.
+_SAID = 5
 
 _SIDE_TICKET = Ticket(url="", host="", exit="side")
 
@@ -30,6 +36,7 @@ class Blame:
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._out: set[str] = set()
 
     def unused(self, ticket: Ticket, now: float) -> int | None:
         """How many usable exits the URL has not tried; None without proxies."""
@@ -50,6 +57,7 @@ class Blame:
         signal = signal_for(verdict, ticket)
         size += ticket.bytes
         self._answered(pool.done(ticket.exit, ticket.host, now, signal, elapsed, size))
+        self._say_if_out(ticket.exit, signal)
         sentence = pool.all_exhausted()
         if sentence:
             run.stop("no_exit", sentence)
@@ -68,6 +76,19 @@ class Blame:
             return
         signal = Signal.GOOD if verdict is None else signal_for(verdict, _SIDE_TICKET)
         self._answered(pool.done(used[-1], host_of(request), self._run.clock(), signal, None))
+        self._say_if_out(used[-1], signal)
+
+    def _say_if_out(self, exit_id: str, signal: Signal) -> None:
+        """One line for an exit that is out: what to do about it is in the proxies file."""
+        if signal not in (Signal.AUTH, Signal.REJECTED) or exit_id in self._out:
+            return
+        if self._run.pool is None or not self._run.pool.rejected(exit_id):
+            return
+        self._out.add(exit_id)
+        if len(self._out) <= _SAID:
+            logger.warning(
+                "Proxy %s rejects its user name and password (407): not used in this run", exit_id
+            )
 
     def _answered(self, first: bool) -> None:
         """An exit works: all hosts whose requests waited to hear of one may go on, at once, and

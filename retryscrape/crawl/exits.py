@@ -26,6 +26,7 @@ from retryscrape.crawl.keys import (
 )
 from retryscrape.crawl.runtime import Run
 from retryscrape.crawl.spending import LOOK_AGAIN
+from retryscrape.crawl.wishes import limits_of
 from retryscrape.policy.exits import Exit, Pool, Signal
 from retryscrape.policy.ladder import parse_rung
 from retryscrape.policy.ticket import Ticket
@@ -45,7 +46,7 @@ class ExitChooser:
 
     def begin(self, request: Request, ticket: Ticket) -> Request | None:
         """A new attempt: another exit if there is one. A request to be scheduled again
-        if no exit is free now. Raises OverBudget if the run cannot pay for it."""
+        if no exit is free now. Raises OverBudget if the URL or the run cannot pay."""
         now = self.run.clock()
         clear_attempt(request)
         exit_ = None
@@ -65,6 +66,8 @@ class ExitChooser:
             if exit_ is None:
                 return self._later(request, ticket, now)
         price = self.run.spending.price(ticket.rung, exit_)
+        limits = limits_of(self.run.limits, request)
+        self.run.spending.check_url(ticket, price, limits.url_budget)
         if not self.run.spending.reserve(price):
             return self._again(request, ticket, now + LOOK_AGAIN)
         if ticket.attempts == 0 and ticket.prior_passes == 0:

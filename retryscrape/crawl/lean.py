@@ -19,6 +19,8 @@ from scrapy.http import Response
 from scrapy.logformatter import LogFormatter
 from scrapy.statscollectors import MemoryStatsCollector
 
+from retryscrape.crawl.keys import SETTLED
+
 #: How far Scrapy looks for a refresh, in characters, and so do we, in bytes with room for tags.
 _REFRESH_HEAD = 4 * 4096
 
@@ -59,12 +61,15 @@ class LeanCookies(CookiesMiddleware):
 
 
 class LeanMetaRefresh(MetaRefreshMiddleware):
-    """A page without the word is not decoded to look for it."""
+    """A page without the word is not decoded to look for it; one that was settled as it is
+    (AttemptMiddleware comes before) is not followed."""
 
     def process_response(
         self, request: Request, response: Response, spider: Spider | None = None
     ) -> Request | Response:
-        return super().process_response(request, response) if may_refresh(response) else response
+        if SETTLED in request.meta or not may_refresh(response):
+            return response
+        return super().process_response(request, response)
 
 
 def may_refresh(response: Response) -> bool:

@@ -66,7 +66,7 @@ def open_metrics(target: str, documents: Callable[[], list[dict[str, Any]]]) -> 
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or error
         raise UsageProblem(
-            f"Setting RETRYSCRAPE_METRICS: {host}:{port} cannot be served: {why}."
+            f"Setting RETRYSCRAPE_METRICS: {host}:{port} cannot be served: {str(why).rstrip('.')}."
         ) from None
     return Metrics(registry, None, lambda: _shut(server))
 

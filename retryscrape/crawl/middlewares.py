@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 from msgspec.structs import replace
 from scrapy import Request, signals
@@ -25,6 +26,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.responsetypes import responsetypes
 from scrapy.utils.misc import load_object
 from scrapy.utils.response import get_meta_refresh
+from w3lib.url import safe_url_string
 
 from retryscrape.crawl.adapt import page_of, verdict_of
 from retryscrape.crawl.exits import EXIT_WAIT, ExitChooser
@@ -37,8 +39,9 @@ from retryscrape.crawl.scheduler import WaitingScheduler
 from retryscrape.crawl.settle import GaveUp, Settled, Settler
 from retryscrape.crawl.spending import OverBudget
 from retryscrape.crawl.wishes import FileRetries, checks_of, limits_of
+from retryscrape.manifest.urls import Good, check_url
 from retryscrape.policy.attribution import AUTH_VERDICT, side_verdict
-from retryscrape.policy.classify import classify, classify_redirect
+from retryscrape.policy.classify import REDIRECTS, classify, classify_redirect
 from retryscrape.policy.decide import LOST_TO_EXITS
 from retryscrape.policy.decode import Fault, decode_body
 from retryscrape.policy.outcomes import KEPT_OUTCOMES, At, Outcome, Page, Verdict
@@ -96,7 +99,7 @@ class ExitMiddleware(_Middleware):
         try:
             return self.exits.begin(request, ticket)
         except OverBudget as over:
-            raise GaveUp(self.settler.over_budget(request, str(over))) from None
+            raise GaveUp(self.settler.over_budget(request, over)) from None
 
     async def _when_one_is_free(self, request: Request) -> None:
         """robots.txt is not done without because every exit is cooling down."""
@@ -136,10 +139,14 @@ class ArrivalMiddleware(_Middleware):
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         if 300 <= response.status < 400:
-            wall = classify_redirect(page_of(response))
-            if wall is not None and ticket_of(request) is not None:
-                return _carry_out(self, request, response, wall)
-            return response
+            if ticket_of(request) is None:
+                return response
+            page = page_of(response)
+            wall = classify_redirect(page)
+            if wall is None and leads_nowhere(request, response):
+                # nothing that can be asked for: RedirectMiddleware would raise, or let it pass
+                wall = classify(page, NO_CHECKS)
+            return response if wall is None else _carry_out(self, request, response, wall)
         if b"Content-Encoding" not in response.headers or request.method == "HEAD":
             return response
         encodings = [
@@ -173,7 +180,8 @@ class AttemptMiddleware(_Middleware):
             return self._side(request, response)
         page = page_of(response, rendered=ticket.rung.startswith("browser"))
         verdict = self._verdict(request, response, ticket, page)
-        if verdict.outcome is not Outcome.BLOCKED and self._refreshes(request, response):
+        good = bool(ticket.batch) and verdict.outcome is Outcome.OK
+        if verdict.outcome is not Outcome.BLOCKED and self._refreshes(request, response, good):
             return response
         if verdict.outcome is Outcome.OK:
             verdict = self.run.suspicion.judge(ticket, verdict, page)
@@ -216,14 +224,21 @@ class AttemptMiddleware(_Middleware):
             reason = f"validate() failed: {type(error).__name__}: {error}"
             return Verdict(outcome=Outcome.NO_RESULT, http_code=response.status, reason=reason)
 
-    def _refreshes(self, request: Request, response: Response) -> bool:
-        """Whether MetaRefreshMiddleware will follow this page to another."""
+    def _refreshes(self, request: Request, response: Response, good: bool) -> bool:
+        """Whether MetaRefreshMiddleware is to follow this page to another. A ``good`` page that
+        keeps itself fresh (a ticker, a board) was followed once, for a cookie: it is the page."""
         if not self.follows or not may_refresh(response):
             return False
         if request.meta.get("dont_redirect") or not hasattr(response, "text"):
             return False
-        interval, url = get_meta_refresh(response, ignore_tags=self.ignore_tags)  # type: ignore[arg-type]
-        return bool(url) and interval is not None and interval < self.max_delay
+        try:
+            interval, url = get_meta_refresh(response, ignore_tags=self.ignore_tags)  # type: ignore[arg-type]
+        except ValueError:  # "http://[": no URL, not even a relative one
+            return False
+        if url is None or interval is None or interval >= self.max_delay:
+            return False
+        been = good and url.partition("#")[0] in request.meta.get("redirect_urls", ())
+        return not been and isinstance(check_url(url), Good)
 
     # --- requests without a ticket: robots.txt and users' own downloads --------
 
@@ -275,6 +290,20 @@ def _carry_out(
         kind = content_type.decode("latin-1")
         middleware.run.keep_blocked(settled.result, response.body, kind, outcome)
     raise GaveUp(settled)
+
+
+def leads_nowhere(request: Request, response: Response) -> bool:
+    """Whether a redirect names no http(s) address, though it has to."""
+    location = response.headers.get(b"Location")
+    if response.status not in REDIRECTS or not location or request.meta.get("dont_redirect"):
+        return False
+    if location.startswith(b"//"):  # as RedirectMiddleware reads it
+        location = urlsplit(request.url).scheme.encode() + b"://" + location.lstrip(b"/")
+    try:
+        url = urljoin(request.url, safe_url_string(location))
+    except ValueError:
+        return True
+    return not isinstance(check_url(url), Good)
 
 
 def _decoded(response: Response, body: bytes) -> Response:

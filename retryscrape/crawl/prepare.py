@@ -41,13 +41,18 @@ def prepare(run: Run, kwargs: Mapping[str, Any], *, needs_manifest: bool) -> Non
     missing = door.complaint(run.config) if door.wanted(run.config) else None
     if missing:
         raise UsageProblem(missing)
-    for sentence in unknown_names(run.crawler.settings):
-        logger.warning("%s", sentence)
+    if run.arguments is None:  # the command has looked already, then
+        for sentence in unknown_names(run.crawler.settings):
+            logger.warning("%s", sentence)
     if run.pool is None and run.config.proxies is not None:
         run.pool = _pool(run, run.config.proxies)
         complaint = run.their_browser.complaint(len(run.pool))
         if complaint:
             raise UsageProblem(complaint)
+        for sentence in run.spending.never_spent(
+            {one.exit.tier for one in run.pool.members(None, None)}
+        ):
+            logger.warning("%s", sentence)
         run.hosts.rules = replace(run.hosts.rules, exits_needed=min(2, len(run.pool)))
     run.rungs.look(run.pool, run.clock())
     if not run.rungs.ladder.available:

@@ -52,7 +52,7 @@ class Session:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Session:
         session = cls(crawler)
-        secrets.install(session.run.secrets)
+        secrets.install(session.run.secrets)  # for what is said until the spider is opened
         connect = crawler.signals.connect
         connect(session.opened, signal=signals.spider_opened)
         connect(session.closed, signal=signals.spider_closed)
@@ -62,6 +62,8 @@ class Session:
         return session
 
     async def opened(self, spider: Spider) -> None:
+        # Scrapy makes its log handler anew once more, after the extensions
+        secrets.install(self.run.secrets)
         self.run.loop = asyncio.get_running_loop()
         await asyncio.sleep(0)  # or the reactor's start would put Scrapy's handlers over ours
         self.listen()

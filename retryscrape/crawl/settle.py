@@ -25,7 +25,7 @@ from retryscrape.crawl.keys import (
     ticket_of,
 )
 from retryscrape.crawl.runtime import Run
-from retryscrape.crawl.spending import unpaid
+from retryscrape.crawl.spending import OverBudget, OverUrlBudget, too_dear, unpaid
 from retryscrape.crawl.wishes import ladder_of, limits_of, refused_retry, retries_of
 from retryscrape.ledger.records import AttemptRecord, Result
 from retryscrape.ledger.times import iso
@@ -143,14 +143,17 @@ class Settler:
         )
         return self._next(request, ticket, decision)
 
-    def over_budget(self, request: Request, why: str) -> Settled:
-        """The run has no money for this attempt: it does not leave, and the URL ends here."""
+    def over_budget(self, request: Request, error: OverBudget) -> Settled:
+        """There is no money for this attempt: it does not leave, and the URL ends here."""
         ticket = ticket_of(request)
         assert ticket is not None
-        run, now = self.run, self.run.clock()
+        run, now, why = self.run, self.run.clock(), str(error)
         verdict = Verdict(outcome=Outcome.OVER_BUDGET, reason=why)
         decision = decide(self._scene(request, ticket, verdict, now, Pauses()))
         result = run.parking.parked(ticket, 0.0, why, now)
+        if isinstance(error, OverUrlBudget):
+            row = too_dear(result, ticket, why)
+            return Settled(ticket, verdict, decision, row, iso(now))
         over = run.spending.over()
         if over:
             run.stop("over_budget", over)

@@ -6,13 +6,15 @@ prices of rungs and exits, and the row of a URL that there was no money for.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from msgspec.structs import replace
 
 from retryscrape.config import Config
 from retryscrape.ledger.records import Result
-from retryscrape.policy.budget import RunBudget, parse_run_budget
+from retryscrape.policy.budget import RunBudget, fits, parse_run_budget
 from retryscrape.policy.exits import Exit
-from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
+from retryscrape.policy.outcomes import ERROR_CLASS, ErrorClass, Outcome, Status
 from retryscrape.policy.ticket import Ticket
 
 #: Seconds until it is looked again whether attempts under way left something over.
@@ -21,6 +23,10 @@ LOOK_AGAIN = 0.5
 
 class OverBudget(Exception):
     """The attempt must not leave. The message is the sentence for the row."""
+
+
+class OverUrlBudget(OverBudget):
+    """It is the URL's own budget that has no room for it, not the run's."""
 
 
 class Spending:
@@ -52,10 +58,28 @@ class Spending:
             f"and this attempt costs {price:g}"
         )
 
+    @staticmethod
+    def check_url(ticket: Ticket, price: float, budget: float) -> None:
+        """Raises OverUrlBudget if the URL's own budget has no room for an attempt. What decided
+        on a retry knew its rung's price, not yet what the exit takes."""
+        if not fits(ticket.cost, price, budget):
+            raise OverUrlBudget(
+                f"an attempt costs {price:g} price units, and {max(0.0, budget - ticket.cost):g} "
+                f"of RETRYSCRAPE_URL_BUDGET are left"
+            )
+
     def settle(self, ticket: Ticket, cost: float, exit_: Exit | None, size: int) -> None:
         """An attempt is over: ``cost`` in price units, ``size`` in bytes, both as they came."""
         tier = exit_.tier if exit_ else None
         self.budget.settle(ticket.reserved, cost, tier=tier, size=size)
+
+    def never_spent(self, tiers: Collection[str | None]) -> list[str]:
+        """A sentence for each tier with a limit that no exit (of ``tiers``) is of."""
+        named = [tier for tier in self.budget.bytes_limit if tier and tier not in tiers]
+        return [
+            f"Setting RETRYSCRAPE_RUN_BUDGET limits the tier {tier!r}, and no proxy is of it."
+            for tier in named
+        ]
 
     def full(self) -> bool:
         """Whether all that is left is set aside for attempts under way."""
@@ -72,6 +96,19 @@ class Spending:
                 f"{left:g} are left, and an attempt costs {self.least:g}"
             )
         return sentence
+
+
+def too_dear(row: Result, ticket: Ticket, why: str) -> Result:
+    """The row of a URL whose own budget is spent: it keeps what the last attempt came to."""
+    last = ticket.history[-1] if ticket.history else None
+    return replace(
+        row,
+        status=Status.FAILED,
+        outcome=Outcome.OVER_BUDGET,
+        error_class=ERROR_CLASS[last.outcome] if last else ErrorClass.RETRYABLE,
+        reason=(last.reason if last else None) or why,
+        not_before=None,
+    )
 
 
 def unpaid(row: Result, why: str) -> Result:

@@ -24,6 +24,8 @@ from retryscrape.policy.match import (
 )
 from retryscrape.policy.outcomes import At, Checks, Outcome, Page, Verdict
 
+#: Statuses with a Location that is followed (300 offers a choice, which nobody makes).
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
 #: Statuses whose meaning needs no look at the page. 407 comes from the target here:
 #: without a proxy, or through one that has let the request pass.
 _BY_STATUS: Mapping[int, Outcome] = {
@@ -178,7 +180,7 @@ def _with_wait(verdict: Verdict, page: Page) -> Verdict:
 def _status_reason(page: Page, outcome: Outcome) -> str:
     if outcome is Outcome.EMPTY:
         return empty_reason(page)
-    if outcome is Outcome.UNEXPECTED and 300 <= page.status < 400:
+    if outcome is Outcome.UNEXPECTED and page.status in REDIRECTS:
         location = page.header("location")
         return f"a redirect that leads nowhere ({location[:100] or 'no Location'})"
     return f"status {page.status}"

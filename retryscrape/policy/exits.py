@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from retryscrape.policy import exit_words
 from retryscrape.policy.exit_choice import Choice, PoolRules
 from retryscrape.policy.exit_rows import ExitRow, ExitRowLike, row_of, take_up
-from retryscrape.policy.exit_signals import learn
+from retryscrape.policy.exit_signals import acquits, learn
 from retryscrape.policy.exit_views import HostView, Lane, learned_timeout
 from retryscrape.policy.health import ExitHealth, PairHealth, Signal
 from retryscrape.policy.proxies import Exit
@@ -243,6 +243,9 @@ class Pool:
             unproven=signal is Signal.UNSURE and self.unproven(exit_id),
             rng=self._rng,
         )
+        guilty = acquits(health, signal, now - elapsed if elapsed is not None else 0.0)
+        if guilty is not None:
+            self.view(guilty).sends_407 = True
         first = False
         if exit_id in self._health:
             view.welcomes(exit_id, pair, now)
@@ -268,6 +271,11 @@ class Pool:
         view = self.view(host)
         pair = view.pairs.get(exit_id)
         return view.lets_pass() and (pair is None or pair.ok == 0 or pair.rests > 0)
+
+    def rejected(self, exit_id: str) -> bool:
+        """Whether it is out for this run: it rejects its credentials."""
+        health = self._health.get(exit_id)
+        return health is not None and health.out
 
     def unproven(self, exit_id: str) -> bool:
         """Whether nothing ever came through this exit, on any host, while others work."""

@@ -16,6 +16,8 @@ from enum import Enum
 MAX_HEAD = 256 * 1024
 #: A line with the size of a chunk, and a chunk's extensions, in bytes.
 MAX_LINE = 16 * 1024
+#: Interim answers (100, 103) before the real one; more are a flood.
+MAX_INTERIM = 50
 
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _STATUS = re.compile(rb"HTTP/(\d\.\d)[ \t]+(\d{3})(?:[ \t].*)?\r?$")
@@ -68,6 +70,7 @@ class Answer:
     __slots__ = (
         "_body",
         "_buffer",
+        "_interim",
         "_need",
         "_trailers",
         "bad",
@@ -97,6 +100,7 @@ class Answer:
         self.length: int | None = None
         self.surplus = b""
         self._buffer = b""
+        self._interim = 0
         self._body = _Body.UNTIL_CLOSE
         self._need = 0
         self._trailers = False
@@ -130,7 +134,18 @@ class Answer:
         return End.TRUNCATED
 
     def _take_head(self) -> bool:
-        """Whether a head was there; the buffer is then what follows it."""
+        """Whether the answer's head was there; the buffer is then what follows it."""
+        while self._take_one_head():
+            if self.headed:
+                return not self.bad
+            # an interim answer (100, 103): the real one follows
+            self._interim += 1
+            if self._interim > MAX_INTERIM:
+                self.bad = "too many interim answers"
+                return False
+        return False
+
+    def _take_one_head(self) -> bool:
         buffer = self._buffer = self._buffer.lstrip(b"\r\n")
         if not (buffer.startswith(b"HTTP/") or b"HTTP/".startswith(buffer[:5])):
             self.bad = "the answer is not HTTP"
@@ -151,12 +166,10 @@ class Answer:
             return False
         self.version, self.status = first[1], int(first[2])
         self.headers = _header_lines(lines)
-        if 100 <= self.status < 200 and self.status != 101:
-            # an interim answer: the real one follows
-            return self._take_head() if self._buffer else False
-        self.headed = True
-        self._frame()
-        return not self.bad
+        self.headed = self.status >= 200 or self.status == 101 or self.status < 100
+        if self.headed:
+            self._frame()
+        return True
 
     def _frame(self) -> None:
         """How the body ends (RFC 9112, section 6.3), and whether the connection lives on."""

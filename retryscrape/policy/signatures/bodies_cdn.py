@@ -128,6 +128,17 @@ CDN_BODIES: tuple[Body, ...] = (
         pattern=pattern(_AKAMAI_REFERENCE + rb"18" + _DOT + rb"[0-9a-f]+" + _DOT),
         status=ERROR,
     ),
+    # the same number under a word of another language
+    Body(
+        vendor="akamai",
+        kind=DENIAL,
+        row="6",
+        has=(b"18",),
+        pattern=pattern(
+            rb"(?:#|&#35;|&#x23;)18" + _DOT + rb"[0-9a-f]{4,}" + _DOT + rb"1\d{9}" + _DOT
+        ),
+        status=ERROR,
+    ),
     Body(
         vendor="akamai",
         kind=DENIAL,
