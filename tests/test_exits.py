@@ -356,25 +356,14 @@ def test_rejected_credentials_take_an_exit_out_for_the_run():
     assert pool.exhausted(1) == "every proxy rejected the credentials (407)"
 
 
-def test_a_407_is_an_exits_own_unless_it_goes_on_working():
-    """A plain proxy hands on what the site sent: one such URL must not empty the pool."""
-    pool = pool_of(3)
-    new, one, other = exits(3)
-    tell(pool, new, Signal.REJECTED, 0)
-    assert pool.rejected(new.id)  # it never worked
-    for exit_ in (one, other):
-        tell(pool, exit_, GOOD, 1)
-        tell(pool, exit_, Signal.REJECTED, 2)
+def test_an_exit_is_out_at_its_first_407_whatever_it_did_before():
+    pool = pool_of(2)
+    new, old = exits(2)
+    tell(pool, old, GOOD, 1)
+    for exit_ in (new, old):
         assert not pool.rejected(exit_.id)
-    tell(pool, one, Signal.REJECTED, 2.1, host="other.test", elapsed=0.5)
-    assert not pool.rejected(one.id)  # it was under way already: the same event
-    tell(pool, one, Signal.REJECTED, 3, host="other.test")
-    assert pool.rejected(one.id)  # asked again, it says the same elsewhere
-    tell(pool, other, GOOD, 2.1, host="other.test", elapsed=0.5)
-    tell(pool, other, GOOD, 3, host="other.test")  # it works: the site sends them
-    for n in range(3):
-        tell(pool, other, Signal.REJECTED, 4 + n)
-    assert not pool.rejected(other.id)
+        tell(pool, exit_, AUTH, 2)
+        assert pool.rejected(exit_.id)
 
 
 def test_a_mixed_end_is_told_as_it_is():
@@ -503,7 +492,7 @@ def test_a_block_is_judged_again_when_others_have_answered():
         (404, None),
         (403, Signal.NEUTRAL),
         (429, Signal.NEUTRAL),
-        (407, Signal.REJECTED),
+        (407, AUTH),
         (502, UNSURE),
         (504, UNSURE),
     ],

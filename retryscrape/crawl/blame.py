@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("retryscrape")
 
 #: What an exit's own fault looks like to the pool: a rung may have lost its last one.
-_EXIT_FAULTS = frozenset({Signal.DEAD, Signal.AUTH, Signal.REJECTED})
+_EXIT_FAULTS = frozenset({Signal.DEAD, Signal.AUTH})
 
 #: Exits whose rejected credentials are said one by one; the summary counts them all.
 _SAID = 5
@@ -80,7 +80,7 @@ class Blame:
 
     def _say_if_out(self, exit_id: str, signal: Signal) -> None:
         """One line for an exit that is out: what to do about it is in the proxies file."""
-        if signal not in (Signal.AUTH, Signal.REJECTED) or exit_id in self._out:
+        if signal is not Signal.AUTH or exit_id in self._out:
             return
         if self._run.pool is None or not self._run.pool.rejected(exit_id):
             return

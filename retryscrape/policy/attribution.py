@@ -79,7 +79,7 @@ def shown_twice(ticket: Ticket) -> bool:
 def signal_for(verdict: Verdict, ticket: Ticket) -> Signal:
     """What the attempt says of the exit it left through."""
     if verdict.proxy_status == 407:
-        return Signal.AUTH if verdict.http_code is None else Signal.REJECTED
+        return Signal.AUTH
     if verdict.outcome is Outcome.PROXY_ERROR:
         if verdict.proxy_status is None:
             return Signal.DEAD

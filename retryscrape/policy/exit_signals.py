@@ -50,35 +50,6 @@ def learn(
     elif signal is Signal.AUTH:
         health.fail += 1
         health.out = True
-    elif signal is Signal.REJECTED:
-        health.out = _rejected(health, pair, view, host, now - (elapsed or 0.0), now)
-
-
-def _rejected(
-    health: ExitHealth, pair: PairHealth, view: HostView, host: str, sent: float, now: float
-) -> bool:
-    """Whether a 407 puts the exit out. One that has worked gets the benefit of the doubt, once:
-    it rests on this host, and what it is sent for next decides (``acquits``)."""
-    health.fail += 1
-    pair.refused(now, 2.0, SURPRISE, health.mean)
-    if view.sends_407:
-        return False
-    if health.rejected is None and health.works:
-        health.rejected = (host, now)
-        return False
-    return health.rejected is None or sent >= health.rejected[1]
-
-
-def acquits(health: ExitHealth, signal: Signal, sent: float) -> str | None:
-    """The host that a 407 came from, if the exit has brought an answer to a request of after
-    it: then its credentials are good, and it was the host's."""
-    if signal is not Signal.GOOD or health.rejected is None:
-        return None
-    host, at = health.rejected
-    if sent < at:
-        return None
-    health.rejected = None
-    return host
 
 
 def _doubt(

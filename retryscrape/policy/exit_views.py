@@ -73,8 +73,6 @@ class HostView(Struct):
     welcome: DrawSet = field(default_factory=DrawSet)
     #: exits with a fault since the last good answer of this host
     faults: set[str] = field(default_factory=set)
-    #: whether it is the one that answers 407: an exit went on working after such an answer
-    sends_407: bool = False
     in_flight: int = 0
     passes: int = 0
     refusals: int = 0

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from retryscrape.policy import exit_words
 from retryscrape.policy.exit_choice import Choice, PoolRules
 from retryscrape.policy.exit_rows import ExitRow, ExitRowLike, row_of, take_up
-from retryscrape.policy.exit_signals import acquits, learn
+from retryscrape.policy.exit_signals import learn
 from retryscrape.policy.exit_views import HostView, Lane, learned_timeout
 from retryscrape.policy.health import ExitHealth, PairHealth, Signal
 from retryscrape.policy.proxies import Exit
@@ -243,9 +243,6 @@ class Pool:
             unproven=signal is Signal.UNSURE and self.unproven(exit_id),
             rng=self._rng,
         )
-        guilty = acquits(health, signal, now - elapsed if elapsed is not None else 0.0)
-        if guilty is not None:
-            self.view(guilty).sends_407 = True
         first = False
         if exit_id in self._health:
             view.welcomes(exit_id, pair, now)

@@ -51,10 +51,8 @@ class Signal(StrEnum):
     BLOCK = "block"
     #: the proxy cannot be reached, or makes no tunnel: against it everywhere
     DEAD = "dead"
-    #: a tunnel refused with 407: out for the run
+    #: 407, as an answer or for a tunnel: out for the run (DESIGN.md section 7)
     AUTH = "auth"
-    #: 407 as an answer: the exit's, or (a plain proxy hands on what it gets) the target's
-    REJECTED = "rejected"
     #: the exit or the target, nobody knows: mildly against it
     UNSURE = "unsure"
     #: says nothing
@@ -118,9 +116,6 @@ class ExitHealth(Struct):
     in_flight: int = 0
     sent: float = 0.0
     out: bool = False
-    #: whether it brought an answer in this run, and the 407 since: from which host, and when
-    works: bool = False
-    rejected: tuple[str, float] | None = None
     #: failures in a row, and until when no request leaves through it
     failures: int = 0
     until: float = 0.0
@@ -153,7 +148,7 @@ class ExitHealth(Struct):
         if elapsed is not None:
             before = elapsed if self.elapsed is None else self.elapsed
             self.elapsed = before + 0.2 * (elapsed - before)
-        self.seen = self.works = True
+        self.seen = True
         self.failures = self.same_event = self.doubts = 0
         self.until = 0.0
         self.doubtful_hosts.clear()
