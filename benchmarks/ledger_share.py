@@ -24,6 +24,7 @@ from benchmarks.throughput.__main__ import OURS, urls_of
 from benchmarks.throughput.server import ROOT, running
 from retryscrape.ledger import files
 from retryscrape.ledger.store import Ledger
+from retryscrape.ledger.storing import Storing
 from retryscrape.ledger.writer import Writer
 
 SPENT: Counter[str] = Counter()
@@ -48,7 +49,7 @@ def inside(pages: int, words: list[str]) -> None:
     from scrapy.cmdline import execute
 
     clock(Writer, "_run", "writer's thread")
-    clock(Writer, "_store_page", "page files")
+    clock(Storing, "_write", "page files")
     clock(Writer, "_enqueue", "handing over")
     clock(Ledger, "add_rows", "lines become rows")
     clock(Ledger, "open", "opening")

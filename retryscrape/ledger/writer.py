@@ -6,8 +6,6 @@ where pages lie pages.py's.
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import os
 import threading
 import time
@@ -16,16 +14,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
 
-from msgspec import Struct
-from msgspec.structs import replace
-
 from retryscrape.ledger.dialect import LedgerError
-from retryscrape.ledger.pages import PageFile, PageStore, page_path
+from retryscrape.ledger.pages import PageFile
 from retryscrape.ledger.patience import Patience, insist
 from retryscrape.ledger.records import AttemptRecord, Result
 from retryscrape.ledger.store import Ledger
-from retryscrape.ledger.times import iso
-from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
+from retryscrape.ledger.storing import End, Item, Storing
 
 #: How much may wait: enough for any burst, little enough for any machine.
 MAX_WAITING = 10_000
@@ -36,32 +30,6 @@ _ITEMS = 4
 
 #: Seconds for which a transaction that failed is tried again.
 GIVE_UP = 20.0
-
-
-#: Errors that the next page would meet, too.
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
-
-
-#: Is told how a result ended: as it was committed, or why it was not.
-End = Callable[[Result | LedgerError], None]
-
-
-class _Item(Struct, eq=False):
-    result: Result | None
-    attempts: tuple[AttemptRecord, ...]
-    page: PageFile | None
-    end: End | None
-    queued: float
-    #: not to be written: the row has been a success before
-    void: bool = False
-
-    @property
-    def batch_id(self) -> str:
-        return self.result.batch_id if self.result else ""
-
-    @property
-    def size(self) -> int:
-        return len(self.page.body) if self.page else 0
 
 
 class Writer:
@@ -93,20 +61,18 @@ class Writer:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._ledger = ledger
-        self._pages = PageStore(out, once=True)
+        self._pages = Storing(ledger, out, wall=wall, on_full=on_full)
         # A fifth of the promised delay is for the transaction itself. The rest is what makes
         # rows cheap: what a commit costs is shared by those in it.
         self._linger = max_delay * 0.8
         self._max_rows = max_rows
         self._give_up = give_up
         self._on_failure = on_failure
-        self._on_full = on_full
         self._deliver = deliver or _at_once
         self._ended: list[tuple[End, Result | LedgerError]] = []
         self._clock = clock
-        self._wall = wall
         self._changed = threading.Condition()
-        self._items: deque[_Item] = deque()
+        self._items: deque[Item] = deque()
         self._bytes = self._results = 0
         self._unsettled = 0
         self._hurry = 0
@@ -170,7 +136,7 @@ class Writer:
         page: PageFile | None,
         end: End | None,
     ) -> None:
-        item = _Item(result, attempts, page, end, self._clock())
+        item = Item(result, attempts, page, end, self._clock())
         with self._changed:
             if not self._has_room():
                 self._changed.wait_for(self._has_room)
@@ -203,7 +169,7 @@ class Writer:
                 self._last_commit = self._clock()
                 self._changed.notify_all()
 
-    def _next_group(self) -> list[_Item]:
+    def _next_group(self) -> list[Item]:
         """The next items to commit together; empty when all is done and closing."""
         with self._changed:
             self._changed.wait_for(lambda: self._items or self._closing)
@@ -214,8 +180,8 @@ class Writer:
             self._changed.notify_all()
             return group
 
-    def _take(self) -> list[_Item]:
-        group: list[_Item] = []
+    def _take(self) -> list[Item]:
+        group: list[Item] = []
         rows = 0
         while self._items and rows < self._max_rows and len(group) < _ITEMS * self._max_rows:
             group.append(self._items.popleft())
@@ -226,7 +192,7 @@ class Writer:
     def _enough(self) -> bool:
         return self._results >= self._max_rows or len(self._items) >= _ITEMS * self._max_rows
 
-    def _just_enough(self, last: _Item) -> bool:
+    def _just_enough(self, last: Item) -> bool:
         full = last.result is not None and self._results == self._max_rows
         return full or len(self._items) == _ITEMS * self._max_rows
 
@@ -235,7 +201,7 @@ class Writer:
             return 0.0
         return max(self._items[0].queued, self._last_commit) + self._linger - self._clock()
 
-    def _settle(self, group: list[_Item]) -> None:
+    def _settle(self, group: list[Item]) -> None:
         if self.failure:
             return self._fail(group, self.failure)
         try:
@@ -248,18 +214,18 @@ class Writer:
             self._done(item)
         return None
 
-    def _commit(self, group: list[_Item]) -> None:
+    def _commit(self, group: list[Item]) -> None:
         """One transaction, repeated with growing waits while that can help."""
         insist(Patience(self._give_up, self._clock), self._write, group)
 
-    def _write(self, group: list[_Item]) -> None:
-        self._store_pages(group)
+    def _write(self, group: list[Item]) -> None:
+        self._pages.store(group)
         self._ledger.write(
             [item.result for item in group if item.result and not item.void],
             [record for item in group for record in item.attempts],
         )
 
-    def _one_by_one(self, group: list[_Item]) -> None:
+    def _one_by_one(self, group: list[Item]) -> None:
         """One row that the database refuses must not take the others with it."""
         for item in group:
             try:
@@ -271,7 +237,7 @@ class Writer:
                     return self._fail(group, str(error))
         return None
 
-    def _fail(self, group: list[_Item], sentence: str) -> None:
+    def _fail(self, group: list[Item], sentence: str) -> None:
         first = self.failure is None
         with self._changed:
             self.failure = self.failure or sentence
@@ -281,11 +247,11 @@ class Writer:
         if first and self._on_failure:
             self._on_failure(sentence)
 
-    def _done(self, item: _Item) -> None:
+    def _done(self, item: Item) -> None:
         if item.result is not None:
             self._end(item, item.result)
 
-    def _end(self, item: _Item, value: Result | LedgerError) -> None:
+    def _end(self, item: Item, value: Result | LedgerError) -> None:
         if item.end is not None:
             self._ended.append((item.end, value))
             item.end = None
@@ -295,51 +261,6 @@ class Writer:
         ended, self._ended = self._ended, []
         if ended:
             self._deliver(partial(_tell_all, ended))
-
-    def _store_pages(self, group: list[_Item]) -> None:
-        """Write the pages of a group, each once; leave out rows that have a page already."""
-        waiting = [item for item in group if item.page and item.result]
-        for batch_id in {item.batch_id for item in waiting}:
-            ours = [item for item in waiting if item.batch_id == batch_id]
-            urls = [item.result.url for item in ours if item.result]
-            have = self._ledger.succeeded(batch_id, urls)
-            for item in ours:
-                self._store_page(item, have)
-
-    def _store_page(self, item: _Item, have: set[str]) -> None:
-        page, item.page = item.page, None
-        if page is None or item.result is None or item.result.status is not Status.SUCCESS:
-            return
-        if item.result.url in have:
-            item.void = True  # its page stays the one that its row describes
-            return
-        path = page_path(item.result.batch_id, item.result.url, page.content_type)
-        try:
-            self._pages.write(path, page.body)
-        except OSError as error:
-            item.result = _without_page(item.result, error, iso(self._wall()))
-            if error.errno in _FULL and self._on_full is not None:
-                self._on_full(f"no page can be written below {self._pages.out}: {error.strerror}")
-            return
-        have.add(item.result.url)
-        item.result = replace(
-            item.result,
-            page_path=path,
-            page_sha256=hashlib.sha256(page.body).hexdigest(),
-            page_bytes=len(page.body),
-            content_type=page.content_type,
-        )
-
-
-def _without_page(result: Result, error: OSError, at: str) -> Result:
-    return replace(
-        result,
-        status=Status.FAILED,
-        outcome=Outcome.NO_RESULT,
-        error_class=ErrorClass.RETRYABLE,
-        reason=f"the page could not be written: {error.strerror or type(error).__name__}",
-        last_error_at=at,
-    )
 
 
 def _settle(future: Future[Result], value: Result | LedgerError) -> None:
