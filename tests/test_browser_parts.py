@@ -15,7 +15,7 @@ from scrapy import Request
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
-from retryscrape.crawl.browser import executable
+from retryscrape.crawl.browser import executable, places
 from retryscrape.crawl.browser.contexts import Contexts
 from retryscrape.crawl.browser.documents import Document, Rendered, looks_html, response_of
 from retryscrape.crawl.browser.engine import FAILED_LAUNCHES, launch_options
@@ -232,6 +232,45 @@ def test_a_browser_that_cannot_start_is_tried_again_and_then_left_alone(tmp_path
     sentence = f"The browser {broken} could not be started: it ended at once."
     assert browser.available() == sentence
     assert crawler.stats.get_value("playwright/page_count", 0) == 0
+
+
+class LoadsItself:
+    """A page of which the first close is lost, and its session."""
+
+    def __init__(self, *, closes: bool) -> None:
+        self.sent: list[str] = []
+        self.closed = asyncio.Event()
+        self.closes = closes
+        self.page = self.wire = self.session = self
+
+    async def close(self) -> None:
+        await self.closed.wait()
+
+    async def send(self, command: str, _: Any = None) -> None:
+        self.sent.append(command)
+        if self.closes and command == "Page.close":
+            self.closed.set()
+
+    def kill(self) -> None:
+        self.sent.append("killed")
+        self.closed.set()
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_only_a_tab_that_cannot_be_closed_elsewhere_takes_its_browser_with_it(
+    monkeypatch: pytest.MonkeyPatch, closes: bool
+) -> None:
+    for name in ("STUBBORN_SECONDS", "SWAP_SECONDS", "STUCK_SECONDS"):
+        monkeypatch.setattr(places, name, 0.2 if name == "STUCK_SECONDS" else 0.05)
+
+    async def scene() -> list[str]:
+        tab = LoadsItself(closes=closes)
+        await places.Places(BrowserOptions(), tab, tab).close_tab(tab)  # type: ignore[arg-type]
+        return tab.sent
+
+    sent = asyncio.run(scene())
+    assert sent[:1] == ["Page.navigate"]
+    assert ("killed" in sent) is not closes
 
 
 class Fakes:

@@ -126,7 +126,7 @@ async def _settled(
             return await _above(tab, document, options, challenged)
         restless = loop.time() - start - options.waits.challenge
         if restless > options.waits.limit:
-            return seen or (document, _never_seen(document))
+            return _given_up(document, seen, options.enough_text)
         try:
             shown = await (glance(tab) if restless > 0 else look(tab, document, options))
         except Navigated:
@@ -165,11 +165,16 @@ async def _above(
     return file, None
 
 
-def _never_seen(document: Document) -> Look:
-    """Of a page that went elsewhere whenever it was looked at: an error's status says enough."""
-    if document.status < 400:
-        raise FetchError("render_timeout", detail="the page never came to rest")
-    return Look(html="", url=document.url)
+def _given_up(
+    document: Document, seen: tuple[Document, Look] | None, enough: int
+) -> tuple[Document, Look]:
+    """Of a page that keeps going elsewhere what was seen last, if that has its text; an error's
+    status says enough by itself."""
+    if seen is not None and (seen[1].text >= enough or seen[0].status >= 400):
+        return seen
+    if document.status >= 400:
+        return document, Look(html="", url=document.url)
+    raise FetchError("render_timeout", detail="the page never came to rest")
 
 
 async def _committed(tab: Tab) -> Document:
