@@ -42,9 +42,7 @@ class LedgerCommand(ScrapyCommand):
         gc.set_threshold(20_000, 20, 20)
         try:
             self.config = Config.from_settings(self.settings)
-            self.ledger = Ledger.open(
-                self.config.ledger or str(self.out / "ledger.db"), create=self.create
-            )
+            self.ledger = self._open(opts)
         except (ConfigError, LedgerError) as error:
             self.exitcode = self.complain(str(error))
             return
@@ -61,6 +59,16 @@ class LedgerCommand(ScrapyCommand):
             self.exitcode = 130
         finally:
             self.ledger.close()
+
+    def _open(self, opts: argparse.Namespace) -> Ledger:
+        url = self.config.ledger or str(self.out / "ledger.db")
+        if self.only_reads(opts):
+            return Ledger.open_to_read(url)
+        return Ledger.open(url, create=self.create)
+
+    def only_reads(self, opts: argparse.Namespace) -> bool:
+        """Whether a ledger that cannot be written will do."""
+        return False
 
     def work(self, args: list[str], opts: argparse.Namespace) -> int:
         """Do it, print, and return the exit code."""

@@ -11,8 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ledger_makers import fill, success
 
+from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.pages import page_path
+from retryscrape.ledger.store import Ledger
+from retryscrape.policy.outcomes import Outcome
 from tests.commandline import *  # noqa: F403
 from tests.commandline import Done, Project
 from tests.hostile_fixture import *  # noqa: F403
@@ -60,12 +64,17 @@ class OnDisk(Project):
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[OnDisk]:
+def disk(tmp_path: Path) -> Iterator[Disk]:
     disk = Disk(tmp_path / "disk")
+    yield disk
+    disk.close()
+
+
+@pytest.fixture
+def small(tmp_path: Path, disk: Disk) -> Iterator[OnDisk]:
     project = OnDisk(tmp_path, disk)
     yield project
     project.close()
-    disk.close()
 
 
 def is_clear(done: Done) -> None:
@@ -118,6 +127,45 @@ def test_a_ledger_on_a_disk_that_has_become_read_only(web, small: OnDisk) -> Non
     assert done.code == 2
     is_clear(done)
     assert "ledger" in done.err
+    assert small.scrapy("report", "m").code == 0  # what only reads can do so
+
+
+def _filled(disk: Disk) -> Path:
+    path = disk.folder / "ledger.db"
+    with Ledger.open(str(path)) as ledger:
+        fill(ledger, ["http://h.test/1", "http://h.test/2"])
+    return path
+
+
+def test_a_read_only_ledger_can_be_read(disk: Disk) -> None:
+    path = _filled(disk)
+    disk.change("ro")
+    with pytest.raises(LedgerError):
+        Ledger.open(str(path))
+    with Ledger.open_to_read(str(path)) as ledger:
+        assert ledger.counts("b").total == 2
+        with pytest.raises(LedgerError, match="is read-only"):
+            ledger.write([success()])
+
+
+def test_a_read_only_ledger_is_read_with_its_journal(disk: Disk, tmp_path: Path) -> None:
+    """As a killed process left it."""
+    with Ledger.open(str(_filled(disk))) as ledger:
+        ledger.write([success()])
+        shutil.copytree(disk.folder, tmp_path / "copy")
+    shutil.copytree(tmp_path / "copy", disk.folder, dirs_exist_ok=True)
+    disk.change("ro")
+    with Ledger.open_to_read(str(disk.folder / "ledger.db")) as ledger:
+        assert ledger.counts("b").by_outcome == {Outcome.OK: 1, None: 1}
+
+
+def test_an_older_read_only_ledger_is_refused(disk: Disk) -> None:
+    path = _filled(disk)
+    with Ledger.open(str(path)) as ledger, ledger.writing() as connection:
+        connection.exec_driver_sql("DELETE FROM schema_version WHERE version = 5")
+    disk.change("ro")
+    with pytest.raises(LedgerError, match=r"older retryscrape \(schema 4\).*read-only"):
+        Ledger.open_to_read(str(path))
 
 
 def test_a_page_that_cannot_be_written_costs_only_its_own_row(web, project: Project) -> None:

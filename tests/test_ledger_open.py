@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import sqlite3
@@ -16,9 +17,10 @@ from ledger_makers import NOW, failure, fill, success
 from sqlalchemy import inspect, select
 
 from retryscrape.ledger import dialect as dialect_module
-from retryscrape.ledger import schema
+from retryscrape.ledger import migrations
 from retryscrape.ledger.dialect import Dialect, LedgerError
-from retryscrape.ledger.schema import MIGRATIONS, batches, schema_version
+from retryscrape.ledger.migrations import MIGRATIONS
+from retryscrape.ledger.schema import batches, schema_version
 from retryscrape.ledger.store import Ledger
 from retryscrape.policy.outcomes import Outcome, Status
 
@@ -93,7 +95,7 @@ def test_an_older_ledger_is_brought_up(ledger, ledger_url, monkeypatch) -> None:
     def add_note(connection) -> None:
         connection.exec_driver_sql("ALTER TABLE batches ADD COLUMN note TEXT")
 
-    monkeypatch.setattr(schema, "MIGRATIONS", (*MIGRATIONS, ("add a note", add_note)))
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*MIGRATIONS, ("add a note", add_note)))
     for _ in range(2):  # the second time there is nothing to do
         with Ledger.open(ledger_url) as opened, opened.reading() as connection:
             assert connection.exec_driver_sql("SELECT note FROM batches").all() == [(None,)]
@@ -130,7 +132,7 @@ def test_a_migration_that_fails_leaves_the_ledger_as_it_was(
         connection.exec_driver_sql("ALTER TABLE no_such_table ADD COLUMN note TEXT")
 
     with monkeypatch.context() as patched:
-        patched.setattr(schema, "MIGRATIONS", (*MIGRATIONS, ("half", half)))
+        patched.setattr(migrations, "MIGRATIONS", (*MIGRATIONS, ("half", half)))
         assert "no_such_table" in sentence(ledger_url)
     with Ledger.open(ledger_url) as opened, opened.reading() as connection:
         assert "note" not in connection.execute(select(batches)).keys()  # noqa: SIM118
@@ -305,3 +307,12 @@ def test_a_killed_process_loses_nothing_that_was_committed(tmp_path) -> None:
     with Ledger.open(path) as ledger:
         assert ledger.counts("b").by_outcome == {Outcome.OK: 1, None: 1}
         assert ledger.open_batch("b", "m.txt", "digest", now=NOW).read_to == 2
+
+
+def test_a_folder_that_may_not_be_entered(tmp_path, monkeypatch) -> None:
+    def denied(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "is_dir", denied)
+    path = tmp_path / "ledger.db"
+    assert sentence(path) == f"ledger {path} cannot be opened: Permission denied"

@@ -24,6 +24,9 @@ class Command(LedgerCommand):
         super().add_options(parser)
         parser.add_argument("--batch", help="only in this batch")
 
+    def only_reads(self, opts: argparse.Namespace) -> bool:
+        return True
+
     def work(self, args: list[str], opts: argparse.Namespace) -> int:
         if len(args) != 1:
             raise UsageError("scrapy explain takes one URL", print_help=False)

@@ -17,6 +17,9 @@ class Command(LedgerCommand):
     def short_desc(self) -> str:
         return "Write the failures feed of a batch again from the ledger"
 
+    def only_reads(self, opts: argparse.Namespace) -> bool:
+        return True
+
     def work(self, args: list[str], opts: argparse.Namespace) -> int:
         batch = self.batch(args)
         folder = self.out / batch

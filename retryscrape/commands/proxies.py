@@ -106,6 +106,9 @@ class Command(LedgerCommand):
 
     # --- status ----------------------------------------------------------------
 
+    def only_reads(self, opts: argparse.Namespace) -> bool:
+        return True
+
     def work(self, args: list[str], opts: argparse.Namespace) -> int:
         data = exits_by_host(self.ledger.load_exits(), now=time.time(), host=opts.host)
         print(json.dumps(data, ensure_ascii=False, indent=1) if opts.json else render_exits(data))

@@ -33,6 +33,9 @@ class Command(LedgerCommand):
             help="check by this spider argument (require=..., min_text=...)",
         )  # fmt: skip
 
+    def only_reads(self, opts: argparse.Namespace) -> bool:
+        return not opts.apply
+
     def work(self, args: list[str], opts: argparse.Namespace) -> int:
         assert self.settings is not None
         batch = self.batch(args)

@@ -29,6 +29,9 @@ class Command(LedgerCommand):
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument("--html", metavar="FILE", help="write one HTML page with charts")
 
+    def only_reads(self, opts: argparse.Namespace) -> bool:
+        return True
+
     def work(self, args: list[str], opts: argparse.Namespace) -> int:
         data = report_data(self.ledger, self.batch(args), now=time.time())
         assert data is not None

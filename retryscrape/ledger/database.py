@@ -16,7 +16,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, Engine, Table
 
 from retryscrape.ledger.dialect import DATABASE_ERRORS, Dialect, LedgerError
-from retryscrape.ledger.schema import migrate
+from retryscrape.ledger.migrations import check, migrate
 
 # Below the parameter limits of both databases (32,766 and 65,535), and few
 # enough that a full slice stays one cached statement.
@@ -53,6 +53,28 @@ class Database:
             ledger.close()
             raise
         return ledger
+
+    @classmethod
+    def open_to_read(cls, url_or_path: str) -> Self:
+        """As ``open`` without ``create``; one that cannot be written is opened as it is."""
+        try:
+            return cls.open(url_or_path, create=False)
+        except LedgerError as error:
+            if not error.unwritable:
+                raise
+            refused = error
+        dialect = Dialect(url_or_path)
+        for engine in dialect.reading_engines():
+            ledger = cls(engine, dialect)
+            try:
+                with ledger.reading() as connection:
+                    check(connection, dialect)
+                return ledger
+            except LedgerError as error:
+                ledger.close()
+                if not error.unwritable:
+                    raise
+        raise refused
 
     def _start(self, create: bool) -> None:
         with self._sentences():
@@ -167,10 +189,13 @@ def insert_text(table: Table, columns: tuple[str, ...], placeholder: str, confli
 
 
 def _check_file(path: Path, *, create: bool) -> None:
-    if path.is_dir():
-        raise LedgerError(f"ledger {path} is a folder, not a file")
-    if path.exists():
-        return
+    try:
+        if path.is_dir():
+            raise LedgerError(f"ledger {path} is a folder, not a file")
+        if path.exists():
+            return
+    except OSError as error:  # a folder on the way that may not be entered
+        raise LedgerError(f"ledger {path} cannot be opened: {error.strerror}") from None
     if not create:
         raise LedgerError(f"no ledger at {path.absolute()}: crawl something first")
     try:

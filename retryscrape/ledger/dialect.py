@@ -73,7 +73,7 @@ _SQLITE_SENTENCES: dict[int, tuple[str, bool]] = {
     sqlite3.SQLITE_FULL: ("cannot be written: the disk is full", True),
     sqlite3.SQLITE_IOERR: ("cannot be read or written: the disk is full or broken", True),
     sqlite3.SQLITE_CANTOPEN: (
-        "cannot be opened: its folder is missing, not writable, or the name is a folder's",
+        "cannot be opened: permission is lacking, or its folder is missing or not writable",
         True,
     ),
     sqlite3.SQLITE_PERM: ("cannot be opened: permission denied", False),
@@ -85,18 +85,31 @@ _SQLITE_SENTENCES: dict[int, tuple[str, bool]] = {
     ),
 }
 
+_UNWRITABLE = frozenset(
+    {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+)
+
 
 class LedgerError(Exception):
     """The ledger cannot be used; the message is one sentence without secrets.
 
     ``retryable`` says whether the same call may succeed a little later,
-    ``row_fault`` that the database would take other rows.
+    ``row_fault`` that the database would take other rows, ``unwritable`` that
+    the file may be one that can be read.
     """
 
-    def __init__(self, sentence: str, *, retryable: bool = False, row_fault: bool = False) -> None:
+    def __init__(
+        self,
+        sentence: str,
+        *,
+        retryable: bool = False,
+        row_fault: bool = False,
+        unwritable: bool = False,
+    ) -> None:
         super().__init__(sentence)
         self.retryable = retryable
         self.row_fault = row_fault
+        self.unwritable = unwritable
 
 
 class Dialect:
@@ -136,6 +149,25 @@ class Dialect:
             event.listen(engine, "begin", _on_sqlite_begin)
         else:
             event.listen(engine, "connect", _on_postgres_connect)
+        return engine
+
+    def reading_engines(self) -> Iterator[Engine]:
+        """Engines for a ledger in SQLite that cannot be written; the first that works will do.
+
+        SQLite reads such a file if a process has it open, or was killed. One that was left in
+        order it takes for unchangeable only when told so, as its locks have no place: with
+        nothing in the journal nobody is writing.
+        """
+        path = Path(self.name).absolute()
+        yield self._engine_of_file(f"file:{quote(str(path))}?mode=ro")
+        journal = path.with_name(f"{path.name}-wal")
+        if not journal.exists() or not journal.stat().st_size:
+            yield self._engine_of_file(f"file:{quote(str(path))}?immutable=1")
+
+    def _engine_of_file(self, name: str) -> Engine:
+        engine = create_engine(self.url.set(database=name, query={"uri": "true"}))
+        event.listen(engine, "connect", _on_sqlite_connect)
+        event.listen(engine, "begin", _on_sqlite_begin)
         return engine
 
     def _waits(self) -> dict[str, str]:
@@ -197,9 +229,14 @@ class Dialect:
         if code is None and "not a database" in str(error):
             code = sqlite3.SQLITE_NOTADB
         # Extended codes carry the primary one in their low byte.
-        sentence, retryable = _SQLITE_SENTENCES.get((code or 0) & 0xFF, (f": {error}", False))
+        code = (code or 0) & 0xFF
+        sentence, retryable = _SQLITE_SENTENCES.get(code, (f": {error}", False))
         space = "" if sentence.startswith(":") else " "
-        return LedgerError(f"ledger {self.name}{space}{sentence}", retryable=retryable)
+        return LedgerError(
+            f"ledger {self.name}{space}{sentence}",
+            retryable=retryable,
+            unwritable=code in _UNWRITABLE,
+        )
 
 
 # A value that the database or its driver cannot hold (the later ones come as they are).
