@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from scrapy.utils.project import get_project_settings
 
+from retryscrape.crawl.faults import FetchError
+from retryscrape.crawl.saved import SavedPageError, fetch_page
 from tests.commandline import *  # noqa: F403
 from tests.commandline import Project
 from tests.hostile_fixture import *  # noqa: F403
@@ -76,6 +79,22 @@ def test_a_saved_page_is_classified(project: Project) -> None:
     assert "blocked" in done.out
     assert "cloudflare" in done.out
     assert "just a moment" in done.out.lower()
+
+
+def test_a_live_page_is_classified_as_a_crawl_would(web, project: Project) -> None:
+    """What cannot be decoded is no good page, and a URL's own password is sent, not shown."""
+    settings = get_project_settings()
+    for path, reason in (("/cutgzip/1", "truncated"), ("/shortlength/1", "truncated")):
+        with pytest.raises(FetchError) as fault:
+            fetch_page(web.url(path), settings)
+        assert fault.value.reason == reason
+    url = web.url("/ok/a b").replace("//", "//bob:h1dd3n@", 1)
+    assert fetch_page(url, settings).status == 200
+    sent = {name.lower(): value for name, value in web.requests()[-1]["headers"]}
+    assert sent["authorization"] == "Basic Ym9iOmgxZGQzbg=="
+    with pytest.raises(SavedPageError) as error:
+        fetch_page("http://bob:h1dd3n@127.0.0.1:1/", settings)
+    assert "h1dd3n" not in str(error.value)
 
 
 def test_scrapys_own_commands_work_beside_ours(web, project: Project) -> None:

@@ -149,6 +149,14 @@ def test_usage_errors_are_one_sentence_and_write_nothing(web, project, words, sa
     assert web.requests() == []
 
 
+def test_a_remote_manifest_that_cannot_be_had_is_a_usage_error(web, project: Project) -> None:
+    where = web.url("/status/404/list.txt")
+    done = project.scrapy("crawl", "pages", "-a", f"manifest={where}")
+    assert done.code == 2, done.err
+    assert f"manifest {where}: cannot be opened: HTTPError (HTTP 404)" in done.err
+    assert "Traceback" not in done.err
+
+
 def test_a_list_without_urls_is_done_at_once(project: Project) -> None:
     done = project.crawl(project.manifest("m.txt", ["# nothing yet", ""]))
     assert done.code == 0

@@ -9,10 +9,12 @@ from typing import ClassVar
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from retryscrape.crawl.adapt import verdict_of
 from retryscrape.crawl.arguments import ArgumentError, Arguments
+from retryscrape.crawl.faults import FetchError
 from retryscrape.crawl.saved import SavedPageError, fetch_page, load_page, render_page
 from retryscrape.policy.classify import classify, classify_redirect
-from retryscrape.policy.outcomes import Checks, Page, Verdict
+from retryscrape.policy.outcomes import Checks, Verdict
 
 
 class Command(ScrapyCommand):
@@ -23,7 +25,7 @@ class Command(ScrapyCommand):
     default_settings: ClassVar[dict[str, object]] = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
-        return "[options] FILE|URL"
+        return "[options] FILE|URL|-"
 
     def short_desc(self) -> str:
         return "Say what the classifier makes of a saved or live page, and on what evidence"
@@ -68,8 +70,11 @@ class Command(ScrapyCommand):
             print(f"scrapy classify: {error}", file=sys.stderr)
             self.exitcode = 2
             return
+        except FetchError as fault:
+            self._show(None, verdict_of(fault, proxied=False))
+            return
         wall = classify_redirect(page) if 300 <= page.status < 400 else None
-        self._show(page, wall or classify(page, checks))
+        self._show(page.status, wall or classify(page, checks))
         if opts.render:
             self._render(args[0], checks)
 
@@ -85,17 +90,17 @@ class Command(ScrapyCommand):
             print(f"scrapy classify: {error}", file=sys.stderr)
             self.exitcode = 1
             return
-        self._show(page, classify(page, checks))
+        self._show(page.status, classify(page, checks))
 
     @staticmethod
-    def _show(page: Page, verdict: Verdict) -> None:
+    def _show(status: int | None, verdict: Verdict) -> None:
         rows = {
             "outcome": verdict.outcome,
             "vendor": verdict.vendor,
             "kind": verdict.kind,
             "evidence": verdict.evidence,
             "reason": verdict.reason,
-            "code": page.status,
+            "code": status,
         }
         for name, value in rows.items():
             print(f"{name:9} {'-' if value is None else value}")

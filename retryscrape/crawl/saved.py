@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
@@ -15,11 +17,15 @@ from urllib.parse import urljoin
 from scrapy import Request
 from scrapy.http import Response
 from scrapy.statscollectors import DummyStatsCollector
+from w3lib.http import basic_auth_header
+from w3lib.url import safe_url_string
 
 from retryscrape.crawl.adapt import page_of
-from retryscrape.crawl.faults import FetchError
+from retryscrape.crawl.faults import At, FetchError
+from retryscrape.manifest.urls import Bad, check_url
 from retryscrape.policy.decode import Fault, decode_body
 from retryscrape.policy.outcomes import Checks, Page
+from retryscrape.policy.redact import mask_url
 
 
 class SavedPageError(ValueError):
@@ -27,10 +33,11 @@ class SavedPageError(ValueError):
 
 
 def load_page(path: str, *, status: int | None, headers: Sequence[str], url: str | None) -> Page:
-    """A saved body, or a JSON object with ``status``, ``headers`` and ``body``."""
+    """A saved body, or a JSON object with ``status``, ``headers`` and ``body``. ``-`` is
+    standard input."""
     file = Path(path)
     try:
-        body = file.read_bytes()
+        body = sys.stdin.buffer.read() if path == "-" else file.read_bytes()
     except OSError as error:
         raise SavedPageError(f"{path} cannot be read: {error.strerror}.") from None
     case = _case(body)
@@ -81,15 +88,27 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def fetch_page(url: str, settings: Any) -> Page:
-    """Fetch a URL once, without proxies; redirects are followed unless they are a wall."""
+    """Fetch a URL once, without proxies; redirects are followed unless they are a wall.
+
+    Raises SavedPageError, and FetchError for a body that was cut or cannot be decoded.
+    """
     from retryscrape.policy.classify import classify_redirect
 
     opener = urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
     limit = settings.getint("DOWNLOAD_MAXSIZE") or -1
     for _ in range(10):
+        target = check_url(url)
+        if isinstance(target, Bad):
+            raise SavedPageError(f"{mask_url(url)} cannot be fetched: {target.reason}.")
+        user = target.credentials
         request = urllib.request.Request(  # noqa: S310 - the scheme was checked
-            url,
+            safe_url_string(target.url),
             headers={
+                **(
+                    {"Authorization": basic_auth_header(*user, encoding="utf-8").decode()}
+                    if user
+                    else {}
+                ),
                 "User-Agent": settings["USER_AGENT"],
                 "Accept": "text/html,*/*;q=0.8",
                 "Accept-Encoding": "gzip, deflate, br, zstd",
@@ -99,10 +118,11 @@ def fetch_page(url: str, settings: Any) -> Page:
             answer = opener.open(request, timeout=settings.getfloat("DOWNLOAD_TIMEOUT"))
         except urllib.error.HTTPError as error:
             answer = error
-        except (OSError, ValueError) as error:
-            raise SavedPageError(f"{url} cannot be fetched: {error}.") from None
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            why = getattr(error, "reason", None) or error
+            raise SavedPageError(f"{mask_url(url)} cannot be fetched: {why}.") from None
         with answer:
-            page = _page(url, answer, limit)
+            page = _page(target.url, answer, limit)
         location = page.header("location")
         if not (300 <= page.status < 400 and location) or classify_redirect(page) is not None:
             return page
@@ -116,12 +136,17 @@ def _page(url: str, answer: Any, limit: int) -> Page:
     fields: dict[str, tuple[str, ...]] = {}
     for name, value in answer.headers.items():
         fields[name.lower()] = (*fields.get(name.lower(), ()), value.strip())
-    body = answer.read(limit)
+    try:
+        body = answer.read(limit)
+        if len(body) != limit and getattr(answer, "length", None):
+            raise http.client.IncompleteRead(body)
+    except (OSError, http.client.HTTPException) as error:
+        raise FetchError("truncated", At.TARGET, detail=type(error).__name__) from None
     encodings = [w.strip() for v in fields.get("content-encoding", ()) for w in v.split(",")]
     decoded = decode_body(body, encodings, max(limit, 0)) if encodings else body
-    if not isinstance(decoded, Fault):
-        body = decoded
-    return Page(status=answer.status, url=url, headers=fields, body=body)
+    if isinstance(decoded, Fault):
+        raise FetchError(decoded.reason, At.TARGET, detail=decoded.detail)
+    return Page(status=answer.status, url=url, headers=fields, body=decoded)
 
 
 #: Seconds for a page that ``scrapy classify --render`` renders.

@@ -27,6 +27,7 @@ from retryscrape.crawl.reload import ProxyWatch
 from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.status import RunStatus
 from retryscrape.crawl.summary import ending, opening, summary
+from retryscrape.manifest.rows import ManifestError
 from retryscrape.spiders.manifest import ManifestSpider
 
 logger = logging.getLogger("retryscrape")
@@ -73,7 +74,8 @@ class Session:
             await asyncio.to_thread(self._open, spider)
             self.run.rendering.look()
             await open_api(self.run)
-        except UsageProblem as problem:
+        # a remote manifest is looked at only now (prepare.py)
+        except (UsageProblem, ManifestError) as problem:
             logger.error("%s", problem)
             self._end(2)
             await asyncio.to_thread(self.status.refuse, str(problem), given or {})
