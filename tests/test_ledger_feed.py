@@ -149,7 +149,7 @@ class TestExplain:
         assert story_text(story).splitlines() == [
             "http://h.test/1",
             "  batch b, line 1: success: ok, 200",
-            "  2 attempts in 1 passes, cost 4, 200 bytes",
+            "  2 attempts in 1 pass, cost 4, 200 bytes",
             "  answered by http://h.test/x",
             "",
             "  #1  2026-01-01T00:00:01.000Z  http via http://u***@127.0.0.1:1#3fa2c1  (job j1)",

@@ -148,7 +148,7 @@ def test_the_text_is_aligned_and_harmless(filled) -> None:
         "  attempts    5, 2.50 a page",
         "  vendor      attempts  rows left",
         "  cloudflare         2          1",
-        "    blocked, 403, cloudflare, retryable; 1 attempts; a challenge",
+        "    blocked, 403, cloudflare, retryable; 1 attempt; a challenge",
     ):
         assert line in text.splitlines()
 

@@ -58,7 +58,8 @@ def summary(run: Run) -> Iterator[str]:
         if counts is None:
             yield f"Batch {batch_id}: the ledger could not be read at the end"
             continue
-        totals = ", ".join(f"{n} {name or 'pending'}" for name, n in counts.by_outcome.items() if n)
+        most_first = sorted(counts.by_outcome.items(), key=lambda total: -total[1])
+        totals = ", ".join(f"{n} {name or 'pending'}" for name, n in most_first if n)
         yield f"Batch {batch_id}: {totals or '0 URLs'}"
     if books.blockers:
         worst = ", ".join(f"{vendor} {n}" for vendor, n in books.blockers.most_common(5))

@@ -82,7 +82,9 @@ _TABLE = (
     _Advice("leave it: withheld for legal reasons where the exit is", Outcome.REFUSED, code=451),
     _Advice("leave it: the site refuses it", Outcome.REFUSED),
     _Advice(
-        "look at it in a browser: it was empty on two rungs", Outcome.EMPTY, error_class=_PERMANENT
+        "look at it in a browser: it was empty on every rung that was tried",
+        Outcome.EMPTY,
+        error_class=_PERMANENT,
     ),
     _Advice("re-drive: the next rung may show its content", Outcome.EMPTY),
     _Advice(

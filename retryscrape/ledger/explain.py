@@ -48,7 +48,8 @@ def _lines(story: Story) -> Iterator[str]:
     line = f", line {entry.line}" if entry.line else ""
     yield f"  batch {plain(story.batch_id)}{line}: {_state(entry)}"
     yield (
-        f"  {entry.attempts} attempts in {entry.passes} passes, cost {entry.cost:g},"
+        f"  {entry.attempts} attempt{'' if entry.attempts == 1 else 's'}"
+        f" in {entry.passes} pass{'' if entry.passes == 1 else 'es'}, cost {entry.cost:g},"
         f" {entry.bytes:,} bytes"
     )
     if entry.final_url and entry.final_url != entry.url:

@@ -202,7 +202,8 @@ def _lacking(scene: Scene) -> Decision:
         return _end(
             scene, Action.FAIL, "no rung is left here", render_unavailable=True, escalate=True
         )
-    return _end(scene, Action.FAIL, "rendering brought no more", error_class=ErrorClass.PERMANENT)
+    rule = "the next rung brought no more" if seen > 1 else "there is no other rung"
+    return _end(scene, Action.FAIL, rule, error_class=ErrorClass.PERMANENT)
 
 
 def _fault(scene: Scene) -> Decision:

@@ -116,9 +116,10 @@ def _residue(report: Report, shown: int) -> Iterator[str]:
             row["vendor"],
             row["error_class"],
         ]
+        tries = "1 attempt" if row["attempts"] == 1 else f"{row['attempts']} attempts"
         yield f"  {plain(row['url'], WIDEST_URL)}"
         yield (
-            f"    {', '.join(str(part) for part in state if part)}; {row['attempts']} attempts"
+            f"    {', '.join(str(part) for part in state if part)}; {tries}"
             + (f"; {plain(row['reason'], WIDEST_URL)}" if row["reason"] else "")
         )
         yield f"    to do: {row['action']}"
