@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from scrapy import Request
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
+from retryscrape.crawl.adapt import verdict_of
 from retryscrape.crawl.browser import executable, places
 from retryscrape.crawl.browser.contexts import Contexts
 from retryscrape.crawl.browser.documents import Document, Rendered, looks_html, response_of
@@ -24,8 +26,10 @@ from retryscrape.crawl.browser.handler import Browser
 from retryscrape.crawl.browser.neterrors import fault_of
 from retryscrape.crawl.browser.options import BrowserOptions, BrowserProxy, Waits
 from retryscrape.crawl.browser.waits import Look, patience
-from retryscrape.crawl.faults import At, FetchError
-from retryscrape.policy.outcomes import Kind
+from retryscrape.crawl.download import DownloadHandler
+from retryscrape.crawl.faults import At, FetchError, OwnCodeError
+from retryscrape.crawl.keys import METHODS
+from retryscrape.policy.outcomes import Kind, Outcome
 
 
 @pytest.mark.parametrize(
@@ -232,6 +236,28 @@ def test_a_browser_that_cannot_start_is_tried_again_and_then_left_alone(tmp_path
     sentence = f"The browser {broken} could not be started: it ended at once."
     assert browser.available() == sentence
     assert crawler.stats.get_value("playwright/page_count", 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("meta", "raised"), [({METHODS: ["a method"]}, OwnCodeError), ({}, PermissionError)]
+)
+def test_an_error_of_the_users_own_code_is_no_failure_of_the_site(
+    meta: dict[str, Any], raised: type[Exception]
+) -> None:
+    async def fetch(*_: Any, **__: Any) -> None:
+        raise PermissionError("shot.png")
+
+    handler = object.__new__(DownloadHandler)
+    handler.timeout = 30.0
+    handler.run = SimpleNamespace(  # type: ignore[assignment]
+        pool=None, rendering=SimpleNamespace(browser=SimpleNamespace(fetch=fetch))
+    )
+    ticket: Any = SimpleNamespace(host="x", escalate=False)
+    with pytest.raises(raised) as caught:
+        asyncio.run(handler._render(Request("http://x/", meta=meta), ticket))
+    verdict = verdict_of(caught.value, proxied=True)
+    assert (verdict.outcome is Outcome.NO_RESULT) is bool(meta)
+    assert "shot.png" in f"{verdict.reason} {verdict.evidence}"
 
 
 class LoadsItself:

@@ -28,9 +28,10 @@ from retryscrape.crawl.browser.aside import Aside
 from retryscrape.crawl.browser.child import Child, sendable
 from retryscrape.crawl.browser.link import Link
 from retryscrape.crawl.browser.options import BrowserOptions, BrowserProxy, Waits
-from retryscrape.crawl.browser.orders import METHODS, calls_of, plain, setup_of
+from retryscrape.crawl.browser.orders import calls_of, plain, setup_of
 from retryscrape.crawl.browser.processes import Process, processes, tree
 from retryscrape.crawl.faults import At, FetchError
+from retryscrape.crawl.keys import METHODS
 
 WAITS = Waits(sparse=1.2, challenge=4.0, limit=4.0)
 

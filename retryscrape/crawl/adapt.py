@@ -13,7 +13,7 @@ from scrapy import exceptions as scrapy_errors
 from scrapy.http import Response, TextResponse
 
 from retryscrape.crawl.browser.neterrors import fault_of
-from retryscrape.crawl.faults import ApiFault, FetchError
+from retryscrape.crawl.faults import ApiFault, FetchError, OwnCodeError
 from retryscrape.policy.outcomes import At, Outcome, Page, Verdict
 from retryscrape.policy.redact import mask_url
 
@@ -70,6 +70,8 @@ def verdict_of(exception: BaseException, *, proxied: bool) -> Verdict:
     """
     if isinstance(exception, FetchError):
         return _fetch_error(exception, proxied)
+    if isinstance(exception, OwnCodeError):
+        return _verdict(Outcome.NO_RESULT, f"a page method failed: {exception}", "own code")
     if isinstance(exception, ApiFault):
         return _verdict(exception.outcome, exception.reason, "api")
     if type(exception).__module__.startswith("playwright."):

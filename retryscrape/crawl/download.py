@@ -18,8 +18,8 @@ from scrapy.http import Response
 from retryscrape.crawl.clients import make_client
 from retryscrape.crawl.clients.base import Client, Proxy
 from retryscrape.crawl.deadline import Deadline
-from retryscrape.crawl.faults import At, FetchError
-from retryscrape.crawl.keys import SESSION, TICKET, ticket_of
+from retryscrape.crawl.faults import At, FetchError, OwnCodeError
+from retryscrape.crawl.keys import INIT, METHODS, SESSION, TICKET, ticket_of
 from retryscrape.crawl.runtime import Run
 from retryscrape.policy.exit_views import SHORTEST_TIMEOUT
 from retryscrape.policy.ticket import Ticket
@@ -124,13 +124,21 @@ class DownloadHandler:
         )
 
     async def _render(self, request: Request, ticket: Ticket) -> Response:
-        response = await self.run.rendering.browser.fetch(
-            request,
-            proxy=self._browser_proxy(request, ticket),
-            host=ticket.host,
-            escalated=ticket.escalate,
-            timeout=max(self.timeout, RENDER_ESCALATED if ticket.escalate else RENDER),
-        )
+        try:
+            response = await self.run.rendering.browser.fetch(
+                request,
+                proxy=self._browser_proxy(request, ticket),
+                host=ticket.host,
+                escalated=ticket.escalate,
+                timeout=max(self.timeout, RENDER_ESCALATED if ticket.escalate else RENDER),
+            )
+        except FetchError:
+            raise
+        except Exception as error:  # all that the site, the exit or the browser does is the other
+            if not {METHODS, INIT} & request.meta.keys():
+                raise
+            logger.error("Your code failed while %s was rendered", request, exc_info=True)
+            raise OwnCodeError(f"{type(error).__name__}: {error}") from None
         self.run.rendering.take_cookies(request, ticket)
         return response
 

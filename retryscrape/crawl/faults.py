@@ -49,6 +49,10 @@ def _rebuild(reason: str, at: At, status: int | None, detail: str, size: int) ->
     return FetchError(reason, at, status=status, detail=detail, bytes=size)
 
 
+class OwnCodeError(Exception):
+    """The user's own code failed while a page was rendered: no failure of target or exit."""
+
+
 class ApiFault(Exception):
     """A scraping API brought no answer of the target: ``outcome`` says whose matter that is,
     ``reason`` begins with a machine word (``refused:``, ``unknown:``, ``lost:``, ``failed:``)

@@ -40,6 +40,8 @@ BOUGHT = "retryscrape_bought"
 CONTEXT = "playwright_context"
 CONTEXT_KWARGS = "playwright_context_kwargs"
 OWN_CONTEXT = "retryscrape_context"
+#: Those under which the user's own code has a part in rendering a page.
+METHODS, INIT = "playwright_page_methods", "playwright_page_init_callback"
 #: Under this key a settled success travels to the spider's callback.
 SETTLED = "retryscrape_settled"
 #: What the last attempt of an ordinary request came to, for the spider's callback.

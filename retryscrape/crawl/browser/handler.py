@@ -29,7 +29,7 @@ from retryscrape.crawl.browser.places import Place, Places, proxy_kwargs
 from retryscrape.crawl.browser.processes import Process, pss
 from retryscrape.crawl.browser.render import Job, render
 from retryscrape.crawl.faults import At, FetchError
-from retryscrape.crawl.keys import BYTES, COOKIES
+from retryscrape.crawl.keys import BYTES, COOKIES, INIT, METHODS
 from retryscrape.policy.outcomes import Kind, Page
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class Browser:
             # an attempt is a request that reached the target, not one answered from a cache
             job = replace(job, cached=False)
         place.seen.add(request.url)
-        if callback := request.meta.get("playwright_page_init_callback"):
+        if callback := request.meta.get(INIT):
             await load_object(callback)(tab.page, request)
         started = time.monotonic()
         rendering = asyncio.ensure_future(render(tab, job, self._options, self._challenged))
@@ -267,9 +267,7 @@ class Browser:
         self._count("aborted", wire.aborted)
         if len(wire.documents) > 1:
             self._count("navigated_on")
-        own = any(
-            key in meta for key in ("playwright_page_methods", "playwright_page_init_callback")
-        )
+        own = METHODS in meta or INIT in meta
         lease.reusable = calm and not (own or job.request.body or job.escalated)
         if time.monotonic() > self._sample_at:
             self._sample_at = math.inf

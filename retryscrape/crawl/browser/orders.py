@@ -18,12 +18,11 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings, Settings
 
 from retryscrape.crawl.browser.options import BrowserOptions, BrowserProxy
-from retryscrape.crawl.keys import BYTES
+from retryscrape.crawl.keys import BYTES, INIT, METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-METHODS, INIT = "playwright_page_methods", "playwright_page_init_callback"
 #: Settings of scrapy-playwright's that may be code: the first is in the options, nobody here
 #: reads the second.
 _CODE = frozenset({"PLAYWRIGHT_ABORT_REQUEST", "PLAYWRIGHT_PROCESS_REQUEST_HEADERS"})

@@ -30,6 +30,7 @@ from retryscrape.crawl.browser.looking import (
 from retryscrape.crawl.browser.options import BrowserOptions
 from retryscrape.crawl.browser.waits import Look
 from retryscrape.crawl.faults import At, FetchError
+from retryscrape.crawl.keys import METHODS
 from retryscrape.policy.outcomes import Kind, Page
 
 #: Headers of the plain downloader, or that only the browser can set rightly.
@@ -201,7 +202,7 @@ async def _page_methods(tab: Tab, job: Job) -> bool:
     """
     from playwright.async_api import Error
 
-    methods = job.request.meta.get("playwright_page_methods") or ()
+    methods = job.request.meta.get(METHODS) or ()
     for method in methods.values() if isinstance(methods, dict) else methods:
         call = method.method
         try:
