@@ -394,15 +394,16 @@ def test_waiters_are_served_in_order_and_bounds_hold() -> None:
 def test_a_tab_that_opens_after_its_page_was_cancelled_is_closed() -> None:
     async def scene() -> tuple[int, list[str]]:
         fakes = Fakes(slots=1, limit=1)
-        gate = asyncio.Event()
+        gate, opening = asyncio.Event(), asyncio.Event()
 
         async def slow(context: str) -> str:
+            opening.set()
             await gate.wait()
             return f"{context}/late"
 
         fakes.contexts._open_tab = slow
         work = asyncio.create_task(fakes.lease("a"))
-        await asyncio.sleep(0.01)
+        await opening.wait()
         work.cancel()
         await asyncio.wait({work})
         fakes.contexts.free()

@@ -10,8 +10,10 @@ import pathlib
 import re
 import signal
 import socket
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,7 +31,7 @@ from retryscrape.crawl.browser.child import Child, sendable
 from retryscrape.crawl.browser.link import Link
 from retryscrape.crawl.browser.options import BrowserOptions, BrowserProxy, Waits
 from retryscrape.crawl.browser.orders import calls_of, plain, setup_of
-from retryscrape.crawl.browser.processes import Process, processes, tree
+from retryscrape.crawl.browser.processes import Process, kill, processes, tree
 from retryscrape.crawl.faults import At, FetchError
 from retryscrape.crawl.keys import METHODS
 
@@ -118,6 +120,16 @@ def own_bench(loop: asyncio.AbstractEventLoop, site: Site) -> Iterator[Bench]:
     bench = Bench(loop, site)
     yield bench
     bench.run(bench.aside.close())
+
+
+def test_a_process_whose_parent_died_is_still_the_same_and_is_ended() -> None:
+    shell = subprocess.Popen(["sh", "-c", "sleep 60 & wait"])
+    while len(group := tree({processes()[shell.pid]})) < 2:
+        time.sleep(0.02)
+    shell.kill()
+    shell.wait()
+    assert left(group) == group[1:]
+    assert kill(group) == 1
 
 
 # --- what goes over ---------------------------------------------------------------

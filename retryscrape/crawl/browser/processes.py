@@ -15,12 +15,23 @@ _PROC = Path("/proc")
 _DRIVER = b"run-driver"
 
 
-class Process(Struct, frozen=True):
-    """A process, told from a later one with the same pid by when it started."""
+class Process(Struct, frozen=True, eq=False):
+    """A process, told from a later one with the same pid by when it started. It stays the same
+    when its parent dies, and it gets another."""
 
     pid: int
     parent: int
     started: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Process) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[int, str]:
+        return self.pid, self.started
 
 
 def processes() -> dict[int, Process]:
