@@ -23,6 +23,7 @@ def decided(
     ladder: tuple[str, ...] = ("http", "browser"),
     prior: str | None = None,
     escalate: bool = False,
+    avoid: frozenset[str] = frozenset(),
     counts: bool = True,
     **scene: object,
 ) -> Decision:
@@ -53,6 +54,7 @@ def decided(
         history=history,
         prior_outcome=Outcome(prior) if prior else None,
         escalate=escalate,
+        avoid=avoid,
     )
     above = ladder[ladder.index(rungs[-1]) + 1 :] if rungs[-1] in ladder else ()
     scene.setdefault("next_rung", above[0] if above else None)
@@ -131,6 +133,15 @@ def test_blocked_in_two_passes_the_second_of_which_changed_something_is_permanen
     same = decided(CHALLENGE, rungs=("browser",), prior="blocked", escalate=False, exits=0)
     assert again.error_class is ErrorClass.PERMANENT
     assert same.error_class is ErrorClass.RETRYABLE
+
+
+def test_the_same_request_from_the_same_address_changes_nothing() -> None:
+    """The same command typed twice, without proxies and browser: the block may be over in an hour."""
+    again = {"ladder": ("http",), "prior": "blocked", "escalate": True, "exits": 0}
+    known = decided(DENIAL, avoid=frozenset({"exit0"}), **again)
+    other = decided(DENIAL, avoid=frozenset({"exit1"}), **again)
+    assert known.error_class is ErrorClass.RETRYABLE
+    assert other.error_class is ErrorClass.PERMANENT
 
 
 def test_without_a_browser_a_challenge_stays_retryable_and_says_why() -> None:

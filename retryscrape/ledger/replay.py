@@ -209,6 +209,7 @@ class Replayer(Struct, kw_only=True):
             escalate=bool(before),
             prior_outcome=before[-1].outcome if before else None,
             prior_passes=max(0, row.passes - 1),
+            avoid=frozenset(record.exit for record in before if record.exit),
             history=tuple(past),
         )
         bought = None if verdict.html else ladder.next_of(last.rung, "api")

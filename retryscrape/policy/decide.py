@@ -176,7 +176,7 @@ def _blocked_for_good(scene: Scene, rule: str) -> Decision:
     """Blocked is permanent only when a second pass changed something and met the same."""
     unavailable = scene.render_unavailable and scene.verdict.html
     twice = scene.ticket.prior_outcome is Outcome.BLOCKED and scene.ticket.escalate
-    permanent = twice and not unavailable
+    permanent = twice and _changed(scene.ticket) and not unavailable
     return _end(
         scene,
         Action.FAIL,
@@ -185,6 +185,15 @@ def _blocked_for_good(scene: Scene, rule: str) -> Decision:
         render_unavailable=unavailable,
         counts_block=scene.last and not unavailable,
         escalate=not permanent,
+    )
+
+
+def _changed(ticket: Ticket) -> bool:
+    """Whether this pass did anything else than the one before: an exit that is new to the URL,
+    or a rung on which a URL that failed is fetched otherwise. The plain rung is always the same."""
+    return any(
+        not past.rung.startswith("http") or (past.exit and past.exit not in ticket.avoid)
+        for past in ticket.history
     )
 
 
