@@ -6,9 +6,13 @@ import json
 
 import pytest
 from ledger_makers import NOW, attempt, failure, fill, parked, success
+from sqlalchemy import event
 
 from retryscrape.ledger.records import ExitRow, NewRow
+from retryscrape.ledger.redrive import Rules
 from retryscrape.ledger.reportdata import report_data, write_report
+from retryscrape.ledger.store import Ledger
+from retryscrape.ledger.worklist import worklist
 from retryscrape.policy.outcomes import ErrorClass, Outcome
 from retryscrape.report.text import render
 
@@ -185,3 +189,27 @@ def test_of_many_hosts_the_busiest_are_shown(ledger) -> None:
     assert (report.hosts_total, len(report.hosts)) == (120, 100)
     shown = [(row["host"], row["rows"]) for row in report.hosts[:3]]
     assert shown == [("h005.test", 3), ("h119.test", 3), ("h000.test", 1)]
+
+
+def test_rows_that_are_no_success_are_found_by_the_index_that_has_only_them(tmp_path) -> None:
+    """Not by a walk through the whole batch: SQLite is told nothing of how few they are."""
+    plans: list[tuple[str, str]] = []
+    with Ledger.open(str(tmp_path / "ledger.db")) as ledger:
+        fill(ledger, ["http://h.test/1", "http://h.test/2"])
+        ledger.write([success(), failure("http://h.test/2", vendor="cloudflare")])
+
+        @event.listens_for(ledger._engine, "before_cursor_execute")
+        def explain(connection, cursor, statement, parameters, *_) -> None:
+            if "status != 'success'" in statement:
+                driver = connection.connection.driver_connection
+                plan = driver.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
+                first = next(row[3] for row in plan if "entries" in row[3])
+                plans.append((first, statement))
+
+        report_data(ledger, "b", now=NOW)
+        worklist(ledger, "b", Rules(), now=NOW, ends_at=NOW + 60)
+        ledger.open_rows("b")
+        assert len(list(ledger.failures("b"))) == 1
+    assert len(plans) >= 7
+    walks = [pair for pair in plans if "entries_unresolved" not in pair[0]]
+    assert [plan for plan, _ in walks if "entries_parked" not in plan] == []

@@ -319,6 +319,13 @@ def unsuccessful(batch_id: str) -> ColumnElement[bool]:
     return and_(entries.c.batch_id == batch_id, entries.c.status != literal_column("'success'"))
 
 
+def all_unsuccessful(batch_id: str) -> ColumnElement[bool]:
+    """The same where all of them are looked at. What is said of the line is always true: without
+    it SQLite, to which an index on some rows is as long as any, walks through all rows by their
+    key (at a million, 3 % of them open, 13 s in the place of 0.2)."""
+    return and_(unsuccessful(batch_id), entries.c.line > literal_column("-1"))
+
+
 def beyond(line: int | None, url: str) -> ColumnElement[bool]:
     """Rows after this one in the order of the manifest."""
     return tuple_(entries.c.line, entries.c.url) > tuple_(line or 0, url)

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, case, func, literal_column, se
 
 from retryscrape.ledger.dialect import Dialect
 from retryscrape.ledger.forms import ENTRY_COLUMNS
-from retryscrape.ledger.queries import unsuccessful
+from retryscrape.ledger.queries import all_unsuccessful, unsuccessful
 from retryscrape.ledger.records import Result
 from retryscrape.ledger.rows import to_result
 from retryscrape.ledger.scan import whole
@@ -200,7 +200,7 @@ def vendors(
     """Who blocked: attempts over all passes, and rows that are still not a success."""
     query = (
         select(entries.c.vendor, func.count())
-        .where(unsuccessful(batch_id), entries.c.vendor.is_not(None))
+        .where(all_unsuccessful(batch_id), entries.c.vendor.is_not(None))
         .group_by(entries.c.vendor)
     )
     rows: dict[Any, int] = {row[0]: row[1] for row in connection.execute(query)}

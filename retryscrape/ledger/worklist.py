@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import ColumnElement, and_, func, or_, select
 
-from retryscrape.ledger.queries import unsuccessful
+from retryscrape.ledger.queries import all_unsuccessful
 from retryscrape.ledger.redrive import Rules, Worklist
 from retryscrape.ledger.schema import entries
 from retryscrape.ledger.store import Ledger
@@ -27,7 +27,7 @@ def worklist(
         func.max(entries.c.not_before).filter(waiting),
         func.count().filter(parked),
         func.count().filter(spent),
-    ).where(unsuccessful(batch_id), _open())
+    ).where(all_unsuccessful(batch_id), _open())
     with ledger.reading() as connection:
         found = connection.execute(query).one()
     return Worklist(
