@@ -344,12 +344,21 @@ def test_pauses_and_counts_survive_the_run(hosts: Hosts):
         hosts.blocked("b.test", now)
     hosts.blocked("c.test", 1)
     later = Hosts(HostRules(), random.Random(2))
-    later.restore(hosts.snapshot())
+    later.restore(hosts.snapshot(), 50)
     assert later.due("a.test", 50) == 100
     assert later.due("b.test", 50) == 3603
     later.sent("b.test", 4000)
     assert later.due("b.test", 4000) == math.inf
     assert later.blocks("c.test") == 1
+
+
+def test_no_pause_is_taken_up_that_is_longer_than_the_settings_allow(hosts: Hosts):
+    """The clock of the run that wrote it was a year ahead."""
+    year = 365 * 86400.0
+    hosts.throttled("a.test", year, 100)
+    later = Hosts(HostRules(), random.Random(2))
+    later.restore(hosts.snapshot(), 50)
+    assert later.due("a.test", 50) == 50 + 3600
 
 
 def test_idle_hosts_are_forgotten():

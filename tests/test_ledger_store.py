@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 from ledger_makers import NOW, attempt, failure, fill, parked, success
 
+from retryscrape.ledger.clock import mend_times
 from retryscrape.ledger.records import ExitRow, HostRow, Known, NewRow
 from retryscrape.ledger.store import Ledger
+from retryscrape.ledger.times import iso
 from retryscrape.policy.outcomes import ErrorClass, Outcome, Status
+from retryscrape.policy.retry_after import LONGEST
 
 pytest_plugins = ["ledger_fixtures"]
 
@@ -364,3 +367,34 @@ class TestWhatOutlivesARun:
             ExitRow(exit="e1", fail=2.0, state='{"x": 1}'),
             ExitRow(exit="e1", host="a.test", ok=1.5),
         ]
+
+
+class TestAClockThatRanAhead:
+    """What it wrote lies in the future; nothing waits for longer than was said, from now on."""
+
+    def test_failures_are_moved_to_now_and_their_waits_with_them(self, ledger) -> None:
+        ahead = NOW + 400 * 86400
+        fill(ledger, [f"http://h.test/{n}" for n in range(1, 7)])
+        ledger.write([
+            failure("http://h.test/1", at=iso(ahead), not_before=ahead + 60),
+            failure("http://h.test/2", at=iso(ahead)),
+            parked("http://h.test/3", until=ahead),
+            failure("http://h.test/4", at="garbage of a feed", not_before=2.0**52),
+            failure("http://h.test/5", at=iso(NOW - 60), not_before=NOW + 10 * 86400),
+            success("http://h.test/6"),
+        ])  # fmt: skip
+        untouched = [ledger.entry("b", f"http://h.test/{n}") for n in (5, 6)]
+
+        assert mend_times(ledger, "b", now=NOW, longest=3600.0) == 4
+        assert mend_times(ledger, "b", now=NOW, longest=3600.0) == 0
+        rows = [ledger.entry("b", f"http://h.test/{n}") for n in range(1, 7)]
+        assert [(row.not_before, row.last_error_at) for row in rows[:4]] == [
+            (NOW + 60, iso(NOW)),
+            (None, iso(NOW)),
+            (NOW + 3600, None),
+            (NOW + LONGEST, iso(NOW)),
+        ]
+        assert rows[4:] == untouched
+        later = failure("http://h.test/2", at=iso(NOW + 1), outcome=Outcome.GONE)
+        ledger.write([later])
+        assert ledger.entry("b", "http://h.test/2").outcome is Outcome.GONE

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from retryscrape.crawl.runtime import Run, UsageProblem
 from retryscrape.crawl.spending import unpaid
+from retryscrape.ledger.clock import AHEAD, mend_times
 from retryscrape.ledger.dialect import LedgerError
 from retryscrape.ledger.files import write_files
 from retryscrape.ledger.lock import BatchBusyError, BatchLock
@@ -112,6 +113,7 @@ class Books:
             folder = self.out / batch_id
             lock = BatchLock.take(folder, batch_id, job_id=self.run.job_id, shard=self.shard)
             self._stack.enter_context(lock)
+            self._mend_times(batch_id)
             info = self.ledger.open_batch(
                 batch_id,
                 manifest,
@@ -135,6 +137,7 @@ class Books:
         """Open a batch that others fill and work on, too. Raises UsageProblem."""
         try:
             folder, job_id = self.out / batch_id, self.run.job_id
+            self._mend_times(batch_id)
             ledger: Any = self.ledger
             info: BatchInfo | None = ledger.batch_info(batch_id, now=self.run.clock())
             if info is None:
@@ -151,6 +154,11 @@ class Books:
             self.unread[batch_id] = info.manifest
         self._start_job(batch_id)
         return info
+
+    def _mend_times(self, batch_id: str) -> None:
+        longest = self.run.hosts.rules.longest
+        if rows := mend_times(self.ledger, batch_id, now=self.run.clock(), longest=longest):
+            logger.warning("%d rows %s", rows, AHEAD)
 
     def _start_job(self, batch_id: str) -> None:
         """With what was typed: a re-drive, and a check of the pages, go by the same rules."""
@@ -183,7 +191,7 @@ class Books:
     def restore(self) -> None:
         """Carry over what earlier runs learned of hosts and exits."""
         rows = self.ledger.load_hosts()
-        self.run.hosts.restore(rows)
+        self.run.hosts.restore(rows, self.run.clock())
         self.run.rungs.learner.restore(rows)
         if self.run.pool is not None:
             self.run.pool.restore(self.ledger.load_exits())

@@ -19,6 +19,7 @@ from retryscrape.config import Config
 from retryscrape.crawl.lifeline import PATIENCE
 from retryscrape.crawl.passes import Interrupted, Pass, Runner, pass_settings
 from retryscrape.crawl.runtime import new_job_id
+from retryscrape.ledger.clock import AHEAD, mend_times
 from retryscrape.ledger.feed import unread, write_failures
 from retryscrape.ledger.files import write_files
 from retryscrape.ledger.lock import BatchBusyError, BatchLock
@@ -86,6 +87,9 @@ class Redriver:
     def run(self) -> int:
         """Run the loop; the exit code. Raises LedgerError, OSError, BatchBusyError."""
         rules = rules_of(self.config)
+        longest = max(self.config.retry_after_cap, self.config.host_pause)
+        if rows := mend_times(self.ledger, self.batch_id, now=time.time(), longest=longest):
+            self.say(f"{rows} rows {AHEAD}")
         self._row = self._begin()
         self._began = time.monotonic()
         code = 0

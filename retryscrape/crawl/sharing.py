@@ -138,7 +138,7 @@ class Sharing:
     def adopt(self, rows: Iterable[HostRow]) -> None:
         """Believe it."""
         rows = list(rows)
-        self.run.hosts.restore(rows)
+        self.run.hosts.restore(rows, self.run.clock())
         self.run.rungs.learner.restore(rows)
         self._hosts |= {row.host: row for row in rows}
         if self.run.scheduler is not None:

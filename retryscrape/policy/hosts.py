@@ -40,6 +40,11 @@ class HostRules(Struct, frozen=True, kw_only=True):
     exits_needed: int = 2
     most_hosts: int = 50_000
 
+    @property
+    def longest(self) -> float:
+        """Seconds that a pause takes at most."""
+        return max(self.retry_after_cap, self.host_pause)
+
 
 class HostRow(NamedTuple):
     """What is kept of a host between runs."""
@@ -260,8 +265,9 @@ class Hosts(Struct):
             if state.pause or state.blocks
         ]
 
-    def restore(self, rows: Iterable[HostRowLike]) -> None:
-        """Take up pauses and counts of an earlier run, or of another worker."""
+    def restore(self, rows: Iterable[HostRowLike], now: float) -> None:
+        """Take up pauses and counts of an earlier run, or of another worker: pauses counted
+        from now at the latest, for a clock may have run ahead."""
         for row in rows:
             if not row.paused_until and not row.blocks:
                 continue
@@ -270,10 +276,11 @@ class Hosts(Struct):
             if not row.paused_until:
                 continue
             reason = row.pause_reason or "paused"
-            state.pause = Pause(row.paused_until, reason)
+            until = min(row.paused_until, now + self.rules.longest)
+            state.pause = Pause(until, reason)
             state.probing = reason.startswith(BLOCKED)
             if reason == DOWN:
-                state.breaker.restart(row.paused_until)
+                state.breaker.restart(until)
 
     # --- memory ----------------------------------------------------------------
 
