@@ -8,11 +8,13 @@ than contexts, and with it none of scrapy-playwright's deadlock (probes.md, part
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from retryscrape.crawl.tasks import kept
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -247,8 +249,5 @@ class Contexts(Generic[C, T]):
             await self._close_context(await room.context)
         self._retired.discard(room)
 
-    def _spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return kept(work, self._tasks)

@@ -24,6 +24,7 @@ from retryscrape.crawl.browser.executable import INSTALL, executable, unavailabl
 from retryscrape.crawl.browser.options import verify_tls
 from retryscrape.crawl.browser.processes import Process, drivers, kill, tree
 from retryscrape.crawl.faults import At, FetchError
+from retryscrape.crawl.tasks import kept
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as PlaywrightBrowser
@@ -143,9 +144,7 @@ class Engine:
     def settle(self, session: Session) -> None:
         """Close a retired browser once its last context is gone."""
         if session.retired and not session.contexts:
-            task = asyncio.create_task(_bounded(session.browser.close()))
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+            kept(_bounded(session.browser.close()), self._ending)
 
     def processes(self) -> list[Process]:
         """The driver, the browser and all below."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct, field
 
 from retryscrape.crawl.browser.documents import Document, looks_html
+from retryscrape.crawl.tasks import kept
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession
@@ -108,9 +109,7 @@ class Gate:
         self._do(work)
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        kept(work, self._tasks)
 
     async def _document(self, event: dict[str, Any]) -> None:
         if event["frameId"] != self._record.frame or "responseErrorReason" in event:

@@ -30,6 +30,7 @@ from retryscrape.crawl.browser.processes import Process, pss
 from retryscrape.crawl.browser.render import Job, render
 from retryscrape.crawl.faults import At, FetchError
 from retryscrape.crawl.keys import BYTES, COOKIES, INIT, METHODS
+from retryscrape.crawl.tasks import kept
 from retryscrape.policy.outcomes import Kind, Page
 
 if TYPE_CHECKING:
@@ -131,9 +132,7 @@ class Browser:
             self._contexts.free()
             raise FetchError("cancelled", At.TARGET)
         # a task of its own: it gives its slot back in whatever way it ends
-        work = asyncio.create_task(self._work(job, proxy, host))
-        self._works.add(work)
-        work.add_done_callback(self._works.discard)
+        work = kept(self._work(job, proxy, host), self._works)
         try:
             done, _ = await asyncio.wait({work}, timeout=timeout)
         except asyncio.CancelledError:
