@@ -29,6 +29,8 @@ from retryscrape.hostile.proxies import Proxy
 from retryscrape.hostile.web import HostileWeb
 from retryscrape.policy.outcomes import Kind, Page
 
+pytest_plugins = ["browser_fixtures"]
+
 WAITS = Waits(sparse=1.2, challenge=4.0, limit=4.0)
 
 
@@ -83,21 +85,6 @@ class Bench:
 
     def stat(self, name: str) -> Any:
         return self.crawler.stats.get_value(f"retryscrape/browser/{name}", 0)
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.run_until_complete(loop.shutdown_default_executor())
-    loop.close()
-
-
-@pytest.fixture(scope="module")
-def site(loop: asyncio.AbstractEventLoop) -> Iterator[Site]:
-    site = loop.run_until_complete(Site().__aenter__())
-    yield site
-    loop.run_until_complete(site.__aexit__())
 
 
 @pytest.fixture(scope="module")

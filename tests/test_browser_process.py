@@ -35,6 +35,8 @@ from retryscrape.crawl.browser.processes import Process, kill, processes, tree
 from retryscrape.crawl.faults import At, FetchError
 from retryscrape.crawl.keys import METHODS
 
+pytest_plugins = ["browser_fixtures"]
+
 WAITS = Waits(sparse=1.2, challenge=4.0, limit=4.0)
 
 
@@ -90,21 +92,6 @@ def left(group: list[Process]) -> list[Process]:
     """Which of them are still there."""
     now = processes()
     return [process for process in group if now.get(process.pid) == process]
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.run_until_complete(loop.shutdown_default_executor())
-    loop.close()
-
-
-@pytest.fixture(scope="module")
-def site(loop: asyncio.AbstractEventLoop) -> Iterator[Site]:
-    site = loop.run_until_complete(Site().__aenter__())
-    yield site
-    loop.run_until_complete(site.__aexit__())
 
 
 @pytest.fixture(scope="module")

@@ -28,9 +28,8 @@ class Command(ScrapyCrawl):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         try:
             self._crawl(args, opts)
-        except (
-            KeyboardInterrupt
-        ):  # before Scrapy listens to signals: a long list of proxies is read
+        except KeyboardInterrupt:
+            # before Scrapy listens to signals: a long list of proxies is read
             print("scrapy crawl: interrupted, nothing was requested", file=sys.stderr)
             self.exitcode = 130
 

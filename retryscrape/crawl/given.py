@@ -49,9 +49,9 @@ class Given:
                 del self.out[slot]
         return key
 
-    def stall(self, key: str) -> None:
-        """A group waits for a place of its rung's: in order, and once."""
-        self._stalled[own_slot(key) or BROWSER_SLOT][key] = None
+    def stall(self, slot: str, key: str) -> None:
+        """A group waits for a place of this rung's: in order, and once."""
+        self._stalled[slot][key] = None
 
     def stalled(self, slot: str) -> Iterator[str]:
         """Those that wait for a place of this rung's; each has its turn only once."""

@@ -141,7 +141,7 @@ class WaitingScheduler(Scheduler):
             return due
         if own is not None:
             if 0 < self._places(own) <= self._given.out[own]:
-                self._given.stall(key)
+                self._given.stall(own, key)
                 return math.inf
             return 0.0
         if self._downloader is None:

@@ -75,10 +75,10 @@ class Spending:
 
     def never_spent(self, tiers: Collection[str | None]) -> list[str]:
         """A sentence for each tier with a limit that no exit (of ``tiers``) is of."""
-        named = [tier for tier in self.budget.bytes_limit if tier and tier not in tiers]
         return [
             f"Setting RETRYSCRAPE_RUN_BUDGET limits the tier {tier!r}, and no proxy is of it."
-            for tier in named
+            for tier in self.budget.bytes_limit
+            if tier and tier not in tiers
         ]
 
     def full(self) -> bool:

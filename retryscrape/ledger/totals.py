@@ -40,25 +40,20 @@ def proven(before: Result | None, after: Result, added: Totals | None) -> bool:
         return False
     if added is None:
         return True
-    return (
-        after.attempts >= added.attempts
-        and after.cost >= before.cost + added.cost
-        and after.bytes >= before.bytes + added.bytes
-    )
+    last, cost, size = added
+    return covers(after, Totals(last, before.cost + cost, before.bytes + size))
 
 
-def covers(first: Result, added: Totals | None) -> bool:
-    """The same for a row without a history."""
-    return added is None or (
-        first.attempts >= added.attempts and first.cost >= added.cost and first.bytes >= added.bytes
+def covers(row: Result, totals: Totals | None) -> bool:
+    """Whether the row has at least these totals, if there are any."""
+    return totals is None or (
+        row.attempts >= totals.attempts and row.cost >= totals.cost and row.bytes >= totals.bytes
     )
 
 
 def raised(row: Result, totals: Totals | None) -> Result:
     """``row`` with at least these totals."""
-    if totals is None or (
-        row.attempts >= totals.attempts and row.cost >= totals.cost and row.bytes >= totals.bytes
-    ):
+    if totals is None or covers(row, totals):
         return row
     return replace(
         row,

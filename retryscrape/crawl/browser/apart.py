@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from scrapy.http import Response
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
 
-    from retryscrape.crawl.browser.options import BrowserOptions
+    from retryscrape.crawl.browser.options import BrowserOptions, How
 
 
 class Apart:
@@ -57,12 +57,12 @@ class Apart:
         #: what rendered pages say they are, as the last one told
         self.user_agent: str | None = None
 
-    async def fetch(self, request: Request, calls: list[Call], **how: Any) -> Response:
+    async def fetch(self, request: Request, calls: list[Call], **how: Unpack[How]) -> Response:
         """Render a request, as ``Browser.fetch`` does; ``calls`` are its page's methods."""
         self._pages += 1
         self._idle.clear()
         try:
-            answer = await self._answer(order_of(next(self._numbers), request, calls, **how))
+            answer = await self._answer(order_of(next(self._numbers), request, calls, how))
         finally:
             self._pages -= 1
             if not self._pages:

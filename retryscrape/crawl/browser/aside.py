@@ -4,7 +4,7 @@ of this one as soon as a page needs code of the user's. What a page does is ``ha
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from scrapy.http import Response
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from retryscrape.crawl.browser.options import BrowserOptions, BrowserProxy
+    from retryscrape.crawl.browser.options import BrowserOptions, How
     from retryscrape.crawl.browser.thread import OnThread
 
 
@@ -42,32 +42,15 @@ class Aside:
         way = self._thread or self._apart
         return self._options.user_agent or (way.user_agent if way else None)
 
-    async def fetch(
-        self,
-        request: Request,
-        *,
-        proxy: BrowserProxy | None,
-        host: str,
-        escalated: bool,
-        timeout: float,  # noqa: ASYNC109 - Browser.fetch's
-    ) -> Response:
+    async def fetch(self, request: Request, **how: Unpack[How]) -> Response:
         """Render a request, as ``Browser.fetch`` does."""
         async with self._slots:
             if self._closed:
                 raise FetchError("cancelled", At.TARGET)
             calls = calls_of(request) if self._thread is None else None
             if self._apart is not None and calls is not None:
-                return await self._apart.fetch(
-                    request,
-                    calls,
-                    proxy=proxy,
-                    host=host,
-                    escalated=escalated,
-                    timeout=timeout,
-                )
-            return await self._on_thread().fetch(
-                request, proxy=proxy, host=host, escalated=escalated, timeout=timeout
-            )
+                return await self._apart.fetch(request, calls, **how)
+            return await self._on_thread().fetch(request, **how)
 
     async def close(self) -> None:
         """End all pages, the browser and its driver, and what they ran in; seconds at most."""

@@ -70,13 +70,7 @@ class Child:
         request = order.request()
         end: Response | Exception
         try:
-            end = await self._browser.fetch(
-                request,
-                proxy=order.proxy,
-                host=order.host,
-                escalated=order.escalated,
-                timeout=order.timeout,
-            )
+            end = await self._browser.fetch(request, **order.how)
             end.request = None  # the crawl has it
         except Exception as error:
             end = sendable(error)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from retryscrape.crawl.browser.link import Link
 from retryscrape.crawl.browser.orders import Answer, Cancel, Counts, Line, Order, Ready, Setup
-from retryscrape.crawl.browser.processes import kill, processes, tree
+from retryscrape.crawl.browser.processes import below, kill
 from retryscrape.crawl.browser.reports import count, log
 from retryscrape.crawl.faults import At, FetchError
 
@@ -65,7 +65,7 @@ class Helper:
         self._pages[order.id] = page
         self._link.send(order)
         try:
-            done, _ = await asyncio.wait({page}, timeout=order.timeout + MARGIN)
+            done, _ = await asyncio.wait({page}, timeout=order.how["timeout"] + MARGIN)
             if not done:
                 self.gone = True
                 self.process.kill()
@@ -80,8 +80,7 @@ class Helper:
     async def close(self) -> None:
         """End it, its driver and its browser; what does not go by itself is killed."""
         self._ending = self.gone = True
-        me = processes().get(self.process.pid)
-        group = tree({me} if me else ())
+        group = below(self.process.pid)
         self._link.end()
         await asyncio.wait({self._listening}, timeout=END_SECONDS)
         kill(group)

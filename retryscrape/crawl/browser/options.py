@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from scrapy.utils.misc import load_object
 
@@ -28,6 +28,15 @@ class BrowserProxy:
     server: str
     username: str | None = None
     password: str | None = field(default=None, repr=False)
+
+
+class How(TypedDict):
+    """What ``Browser.fetch`` is told of a page besides its request, handed on as it is."""
+
+    proxy: BrowserProxy | None
+    host: str
+    escalated: bool
+    timeout: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from scrapy import Request
 from scrapy.http import Response
 from scrapy.settings import BaseSettings, Settings
 
-from retryscrape.crawl.browser.options import BrowserOptions, BrowserProxy
+from retryscrape.crawl.browser.options import BrowserOptions, How
 from retryscrape.crawl.keys import BYTES, INIT, METHODS
 
 if TYPE_CHECKING:
@@ -62,10 +62,7 @@ class Order(Struct, frozen=True, kw_only=True):
     body: bytes
     encoding: str
     meta: dict[str, Any]
-    proxy: BrowserProxy | None
-    host: str
-    escalated: bool
-    timeout: float
+    how: How
 
     def request(self) -> Request:
         """The request anew."""
@@ -168,8 +165,8 @@ def calls_of(request: Request) -> list[Call] | None:
     return [Call(*call) for call in calls] if plain(calls) else None
 
 
-def order_of(number: int, request: Request, calls: Iterable[Call], **how: Any) -> Order:
-    """``how`` are the words of ``Browser.fetch``."""
+def order_of(number: int, request: Request, calls: Iterable[Call], how: How) -> Order:
+    """The order of a page."""
     meta: dict[str, Any] = {METHODS: list(calls)}
     if BYTES in request.meta:
         meta[BYTES] = request.meta[BYTES]
@@ -181,7 +178,7 @@ def order_of(number: int, request: Request, calls: Iterable[Call], **how: Any) -
         body=request.body,
         encoding=request.encoding,
         meta=meta,
-        **how,
+        how=how,
     )
 
 

@@ -80,10 +80,10 @@ def tree(roots: Iterable[Process]) -> list[Process]:
     return found
 
 
-def below() -> list[Process]:
-    """This process and all below it."""
-    me = processes().get(os.getpid())
-    return tree({me} if me else ())
+def below(pid: int | None = None) -> list[Process]:
+    """A process (this one) and all below it."""
+    top = processes().get(os.getpid() if pid is None else pid)
+    return tree({top} if top else ())
 
 
 def kill(group: Iterable[Process]) -> int:

@@ -11,7 +11,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from scrapy.http import Response
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from retryscrape.crawl.browser.options import BrowserOptions, BrowserProxy
+    from retryscrape.crawl.browser.options import BrowserOptions, How
 
 T = TypeVar("T")
 
@@ -45,20 +45,9 @@ class OnThread:
         """What rendered pages say they are; None before the first browser runs."""
         return self._browser.user_agent
 
-    async def fetch(
-        self,
-        request: Request,
-        *,
-        proxy: BrowserProxy | None,
-        host: str,
-        escalated: bool,
-        timeout: float,  # noqa: ASYNC109 - Browser.fetch's
-    ) -> Response:
+    async def fetch(self, request: Request, **how: Unpack[How]) -> Response:
         """Render a request, as ``Browser.fetch`` does. Its page methods run on the thread."""
-        work = self._browser.fetch(
-            request, proxy=proxy, host=host, escalated=escalated, timeout=timeout
-        )
-        return await self._there(work)
+        return await self._there(self._browser.fetch(request, **how))
 
     async def close(self) -> None:
         """End all pages, the browser, its driver and the thread; seconds at most."""
